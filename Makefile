@@ -1,0 +1,38 @@
+# Every target sets up what it needs; the environment lives in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: setup demo test lint bench report clean
+
+setup: $(STAMP)
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "sparsedp needs Python 3.10 or newer")'
+	$(PYTHON) -m venv .venv
+
+# Python sources are used in place; only a change of the core or of the metadata installs again.
+$(STAMP): .venv/bin/python pyproject.toml CMakeLists.txt $(wildcard native/*)
+	$(BIN)/python -m pip install --quiet 'scikit-build-core>=0.10' 'nanobind>=2.4' cmake ninja
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	touch $@
+
+demo: setup
+	$(BIN)/python -m sparsedp.demo
+
+test: setup
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+report: setup
+	$(BIN)/python -m benchmarks --table
+
+clean:
+	rm -rf .venv build

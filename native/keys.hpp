@@ -1,0 +1,79 @@
+// Keys to 64-bit fingerprints: canonical bytes are the payload followed by one type tag (docs/format.md).
+#pragma once
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "siphash.hpp"
+
+namespace sparsedp {
+
+enum KeyTag : int { text_tag = 's', bytes_tag = 'b', integer_tag = 'i', large_integer_tag = 'u' };
+
+inline uint64_t hash_integer(SipKey key, uint64_t bits, KeyTag tag) {
+    // Eight little-endian bytes and the tag, written out: one whole block and one last block.
+    SipHash24 state(key);
+    state.absorb(bits);
+    state.absorb(static_cast<uint64_t>(tag) | uint64_t{9} << 56);
+    return state.finish();
+}
+
+inline uint64_t hash_signed(SipKey key, int64_t value) {
+    return hash_integer(key, static_cast<uint64_t>(value), integer_tag);
+}
+
+inline uint64_t hash_unsigned(SipKey key, uint64_t value) {
+    return hash_integer(key, value, value >> 63 ? large_integer_tag : integer_tag);
+}
+
+// The three kinds of Python keys; bool and everything else is none.
+enum KeyKind : int { no_key = 0, text_key, bytes_key, integer_key };
+
+inline KeyKind kind_of(PyObject* object) {
+    if (PyUnicode_Check(object)) return text_key;
+    if (PyBytes_Check(object)) return bytes_key;
+    if (PyBool_Check(object) || PyFloat_Check(object)) return no_key;
+    return PyLong_Check(object) || PyIndex_Check(object) ? integer_key : no_key;  // NumPy integers have an index
+}
+
+// A 64-bit integer from a Python or NumPy one: `bits` in two's complement, `negative` for its sign.
+// False, with a Python error set, when it does not fit.
+inline bool integer_bits(PyObject* object, uint64_t* bits, bool* negative) {
+    PyObject* number = PyNumber_Index(object);
+    if (number == nullptr) return false;
+    int overflow;
+    const long long small = PyLong_AsLongLongAndOverflow(number, &overflow);
+    bool fits = true;
+    *negative = overflow < 0 || (overflow == 0 && small < 0);
+    if (overflow == 0) {
+        *bits = static_cast<uint64_t>(small);
+    } else {
+        *bits = overflow > 0 ? PyLong_AsUnsignedLongLong(number) : 0;
+        fits = overflow > 0 && !PyErr_Occurred();
+    }
+    Py_DECREF(number);
+    return fits;
+}
+
+inline bool hash_object(SipKey key, PyObject* object, KeyKind kind, uint64_t* out) {
+    if (kind == text_key) {
+        Py_ssize_t length;
+        const char* text = PyUnicode_AsUTF8AndSize(object, &length);
+        if (text == nullptr) return false;
+        *out = siphash(key, reinterpret_cast<const uint8_t*>(text), static_cast<size_t>(length), text_tag);
+        return true;
+    }
+    if (kind == bytes_key) {
+        *out = siphash(key, reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(object)),
+                       static_cast<size_t>(PyBytes_GET_SIZE(object)), bytes_tag);
+        return true;
+    }
+    uint64_t bits;
+    bool negative;
+    if (!integer_bits(object, &bits, &negative)) return false;
+    *out = negative ? hash_signed(key, static_cast<int64_t>(bits)) : hash_unsigned(key, bits);
+    return true;
+}
+
+}  // namespace sparsedp

@@ -1,0 +1,269 @@
+// Bindings only. Kernels hold no state and draw no randomness: arrays in (random words included), arrays out.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <memory>
+#include <stdexcept>
+
+#include "embedding.hpp"
+#include "flips.hpp"
+#include "keys.hpp"
+#include "noise.hpp"
+#include "rounding.hpp"
+#include "siphash.hpp"
+#include "table.hpp"
+#include "universal.hpp"
+
+namespace nb = nanobind;
+using namespace sparsedp;
+
+template <typename T>
+using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using InMatrix = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using InOut = nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+template <typename T>
+static Out<T> own(std::unique_ptr<T[]> data, size_t length) {
+    T* raw = data.release();
+    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return Out<T>(raw, {length}, owner);
+}
+
+// Runs body(i, out) for every i without the interpreter lock and gives the filled array.
+template <typename T, typename Body>
+static Out<T> map(size_t length, Body body) {
+    auto out = std::make_unique<T[]>(length);
+    {
+        nb::gil_scoped_release unlocked;
+        for (size_t i = 0; i < length; ++i) out[i] = body(i);
+    }
+    return own(std::move(out), length);
+}
+
+static void require(bool condition, const char* what) {
+    if (!condition) throw std::invalid_argument(what);
+}
+
+static Out<uint64_t> geometric(In<uint64_t> words, In<uint64_t> thresholds) {
+    const size_t digits = thresholds.size();
+    require(digits > 0 && words.size() % digits == 0, "words must be a multiple of the number of digits");
+    const uint64_t *w = words.data(), *t = thresholds.data();
+    return map<uint64_t>(words.size() / digits,
+                         [=](size_t i) { return geometric_low_digits(w + i * digits, t, digits); });
+}
+
+static Out<int64_t> two_sided(In<uint64_t> words, uint64_t zero, In<uint64_t> thresholds) {
+    const size_t digits = thresholds.size(), stride = digits + 2;
+    require(digits < 63, "a two-sided magnitude has fewer than 63 digits");
+    require(words.size() % stride == 0, "words must be a multiple of the number of digits plus two");
+    const uint64_t *w = words.data(), *t = thresholds.data();
+    return map<int64_t>(words.size() / stride,
+                        [=](size_t i) { return two_sided_low_digits(w + i * stride, zero, t, digits); });
+}
+
+static void flip(InOut array, In<uint64_t> words, uint64_t numerator, unsigned digits) {
+    require(digits >= 1 && digits <= 63 && numerator >> digits == 0, "numerator must be below 2^digits");
+    require(words.size() == array.size() * digits, "words must be digits for each word of the array");
+    const uint64_t* w = words.data();
+    uint64_t* a = array.data();
+    const size_t length = array.size();
+    nb::gil_scoped_release unlocked;
+    for (size_t i = 0; i < length; ++i) a[i] ^= bernoulli_word(w + i * digits, numerator, digits);
+}
+
+static uint64_t siphash24(nb::bytes key, nb::bytes message) {
+    require(key.size() == 16, "a SipHash key has 16 bytes");
+    const auto* k = static_cast<const uint8_t*>(key.data());
+    return siphash({load_little_endian(k, 8), load_little_endian(k + 8, 8)},
+                   static_cast<const uint8_t*>(message.data()), message.size(), -1);
+}
+
+// Applies convert(object, kind, out) to every key of a list or tuple, all of the first one's kind. Gives the array,
+// or the position of the first key that is of another kind, of no kind, or not convertible: the caller explains.
+template <typename Convert>
+static nb::object convert_keys(nb::object sequence, Convert convert) {
+    nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), "keys must be a sequence"));
+    if (!fast.is_valid()) throw nb::python_error();
+    const size_t length = static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
+    auto out = std::make_unique<uint64_t[]>(length);
+    KeyKind kind = no_key;
+    for (size_t i = 0; i < length; ++i) {
+        PyObject* object = PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i));
+        if (i == 0) kind = kind_of(object);
+        if (kind == no_key || kind_of(object) != kind || !convert(object, kind, &out[i])) {
+            PyErr_Clear();
+            return nb::int_(i);
+        }
+    }
+    return nb::cast(own(std::move(out), length));
+}
+
+static nb::object hash_objects(uint64_t k0, uint64_t k1, nb::object keys) {
+    return convert_keys(
+        keys, [=](PyObject* object, KeyKind kind, uint64_t* out) { return hash_object({k0, k1}, object, kind, out); });
+}
+
+// Integer keys as they are, each at most `largest`.
+static nb::object integer_objects(nb::object keys, uint64_t largest) {
+    return convert_keys(keys, [=](PyObject* object, KeyKind kind, uint64_t* out) {
+        bool negative;
+        return kind == integer_key && integer_bits(object, out, &negative) && !negative && *out <= largest;
+    });
+}
+
+static Out<uint64_t> hash_signed_array(uint64_t k0, uint64_t k1, In<int64_t> values) {
+    const int64_t* v = values.data();
+    return map<uint64_t>(values.size(), [=](size_t i) { return hash_signed({k0, k1}, v[i]); });
+}
+
+static Out<uint64_t> hash_unsigned_array(uint64_t k0, uint64_t k1, In<uint64_t> values) {
+    const uint64_t* v = values.data();
+    return map<uint64_t>(values.size(), [=](size_t i) { return hash_unsigned({k0, k1}, v[i]); });
+}
+
+// An Arrow (large_)string or (large_)binary column: offsets and one run of bytes.
+template <typename Offset>
+static Out<uint64_t> hash_column(uint64_t k0, uint64_t k1, In<Offset> offsets, In<uint8_t> data, bool text) {
+    require(offsets.size() >= 1, "a string column has at least one offset");
+    const size_t length = offsets.size() - 1;
+    const Offset* o = offsets.data();
+    const uint8_t* d = data.data();
+    require(o[0] >= 0 && static_cast<uint64_t>(o[length]) <= data.size(), "offsets must lie inside the data");
+    for (size_t i = 0; i < length; ++i) require(o[i] <= o[i + 1], "offsets must not decrease");
+    const int tag = text ? text_tag : bytes_tag;
+    return map<uint64_t>(length, [=](size_t i) {
+        return siphash({k0, k1}, d + o[i], static_cast<size_t>(o[i + 1] - o[i]), tag);
+    });
+}
+
+// Copies the coefficients, so that a kernel never depends on the layout of the struct in Python's memory.
+static std::unique_ptr<RowFunction[]> row_functions(const InMatrix& coefficients) {
+    require(coefficients.shape(1) == 4, "a row function has four words");
+    auto functions = std::make_unique<RowFunction[]>(coefficients.shape(0));
+    for (size_t j = 0; j < coefficients.shape(0); ++j) {
+        const uint64_t* c = coefficients.data() + 4 * j;
+        require(c[1] >> 25 == 0 && c[3] >> 25 == 0, "coefficients must be below 2^89");
+        functions[j] = {c[0], c[1], c[2], c[3]};
+    }
+    return functions;
+}
+
+static ColumnLayout column_layout(const RowFunction* functions, size_t levels, uint64_t rows, size_t array_size) {
+    require(rows >= 1 && rows >> 39 == 0, "rows must be in 1..2^39 - 1");
+    const size_t words_per_level = static_cast<size_t>((rows + 63) / 64);
+    require(array_size == levels * words_per_level, "the array must have ceil(rows / 64) words for each level");
+    return {functions, levels, rows, words_per_level};
+}
+
+static Out<uint64_t> rows_of(InMatrix coefficients, uint64_t rows, uint64_t level, In<uint64_t> ids) {
+    require(level < coefficients.shape(0), "no such level");
+    require(rows >= 1 && rows >> 39 == 0, "rows must be in 1..2^39 - 1");
+    const auto functions = row_functions(coefficients);
+    const RowFunction function = functions[level];
+    const uint64_t* x = ids.data();
+    return map<uint64_t>(ids.size(), [=](size_t i) { return function.row(x[i], rows); });
+}
+
+static void embed_columns(InOut array, InMatrix coefficients, uint64_t rows, In<uint64_t> ids,
+                          In<uint64_t> heights) {
+    require(ids.size() == heights.size(), "one height for each id");
+    const auto functions = row_functions(coefficients);
+    const size_t levels = coefficients.shape(0), count = ids.size();
+    const ColumnLayout layout = column_layout(functions.get(), levels, rows, array.size());
+    const uint64_t *x = ids.data(), *y = heights.data();
+    uint64_t* bits = array.data();
+    for (size_t i = 0; i < count; ++i) require(y[i] <= levels, "a height exceeds the number of levels");
+    nb::gil_scoped_release unlocked;
+    for (size_t i = 0; i < count; ++i) set_unary(layout, bits, x[i], y[i]);
+}
+
+static Out<double> estimate_columns(In<uint64_t> array, InMatrix coefficients, uint64_t rows, In<uint64_t> ids) {
+    const auto functions = row_functions(coefficients);
+    const ColumnLayout layout = column_layout(functions.get(), coefficients.shape(0), rows, array.size());
+    const uint64_t *bits = array.data(), *x = ids.data();
+    return map<double>(ids.size(), [=](size_t i) { return estimate_unary(layout, bits, x[i]); });
+}
+
+// ALP1-estimator on explicit bits, one row of `levels` bits per estimate: for simulations and tests.
+static Out<double> estimate_bits(nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> bits) {
+    const size_t levels = bits.shape(1);
+    const uint8_t* b = bits.data();
+    return map<double>(bits.shape(0), [=](size_t i) {
+        MaximiserAverage average;
+        for (size_t level = 0; level < levels; ++level) average.step(b[i * levels + level] != 0);
+        return average.value();
+    });
+}
+
+static Out<uint64_t> unary_heights(In<uint64_t> counts, uint64_t cap, uint64_t slope_whole, uint64_t slope_fraction,
+                                   uint64_t levels, In<uint64_t> words) {
+    require(counts.size() == words.size(), "one random word for each count");
+    const uint64_t *c = counts.data(), *w = words.data();
+    return map<uint64_t>(counts.size(), [=](size_t i) {
+        return unary_height(c[i], cap, slope_whole, slope_fraction, levels, w[i]);
+    });
+}
+
+// Random rounding of reals to signed multiples of the step; gives the position of the first value whose cells
+// do not fit in 63 bits, as an integer, instead of an array.
+static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t denominator, In<uint64_t> words) {
+    require(values.size() == words.size(), "one random word for each value");
+    require(numerator >= 1 && numerator >> 53 == 0 && denominator >= 1 && denominator >> 53 == 0,
+            "numerator and denominator of the step must be in 1..2^53 - 1");
+    const double* v = values.data();
+    const uint64_t* w = words.data();
+    const size_t length = values.size();
+    auto out = std::make_unique<int64_t[]>(length);
+    size_t bad = length;
+    {
+        nb::gil_scoped_release unlocked;
+        for (size_t i = 0; i < length && bad == length; ++i) {
+            if (!(std::fabs(v[i]) < 9223372036854775808.0)) {
+                bad = i;
+                break;
+            }
+            const FixedPoint cells = divide_by_step(v[i], numerator, denominator);
+            const uint64_t rounded = cells.whole + (w[i] < cells.fraction ? 1 : 0);
+            if (cells.overflow || rounded >> 63) bad = i;
+            const int64_t magnitude = static_cast<int64_t>(rounded);
+            out[i] = v[i] < 0 ? -magnitude : magnitude;
+        }
+    }
+    if (bad != length) return nb::int_(bad);
+    return nb::cast(own(std::move(out), length));
+}
+
+static Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
+    const uint64_t *t = table.data(), *x = ids.data();
+    const size_t count = table.size();
+    return map<int64_t>(ids.size(), [=](size_t i) { return find_sorted(t, count, x[i]); });
+}
+
+NB_MODULE(_native, m) {
+    m.doc() = "Kernels of sparsedp: stateless, without randomness of their own.";
+    m.def("geometric", &geometric, nb::arg("words"), nb::arg("thresholds"));
+    m.def("two_sided", &two_sided, nb::arg("words"), nb::arg("zero"), nb::arg("thresholds"));
+    m.def("flip", &flip, nb::arg("array"), nb::arg("words"), nb::arg("numerator"), nb::arg("digits"));
+    m.def("siphash24", &siphash24, nb::arg("key"), nb::arg("message"));
+    m.def("hash_objects", &hash_objects, nb::arg("k0"), nb::arg("k1"), nb::arg("keys"));
+    m.def("integer_objects", &integer_objects, nb::arg("keys"), nb::arg("largest"));
+    m.def("hash_signed", &hash_signed_array, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
+    m.def("hash_unsigned", &hash_unsigned_array, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
+    m.def("hash_column", &hash_column<int32_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"), nb::arg("data"),
+          nb::arg("text"));
+    m.def("hash_large_column", &hash_column<int64_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"),
+          nb::arg("data"), nb::arg("text"));
+    m.def("rows_of", &rows_of, nb::arg("coefficients"), nb::arg("rows"), nb::arg("level"), nb::arg("ids"));
+    m.def("embed_columns", &embed_columns, nb::arg("array"), nb::arg("coefficients"), nb::arg("rows"),
+          nb::arg("ids"), nb::arg("heights"));
+    m.def("estimate_columns", &estimate_columns, nb::arg("array"), nb::arg("coefficients"), nb::arg("rows"),
+          nb::arg("ids"));
+    m.def("estimate_bits", &estimate_bits, nb::arg("bits"));
+    m.def("unary_heights", &unary_heights, nb::arg("counts"), nb::arg("cap"), nb::arg("slope_whole"),
+          nb::arg("slope_fraction"), nb::arg("levels"), nb::arg("words"));
+    m.def("round_to_grid", &round_to_grid, nb::arg("values"), nb::arg("numerator"), nb::arg("denominator"),
+          nb::arg("words"));
+    m.def("find", &find, nb::arg("table"), nb::arg("ids"));
+}

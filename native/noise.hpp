@@ -1,0 +1,32 @@
+// Integer noise from random words: every decision is "word < threshold".
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace sparsedp {
+
+// The binary digits of a geometric variable are independent (docs/privacy.md, "Geometric noise"):
+// digit i of draw k is 1 iff words[k * stride + i] < thresholds[i]. Digits beyond 63 only say "at least 2^64".
+inline uint64_t geometric_low_digits(const uint64_t* words, const uint64_t* thresholds, size_t digits) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < digits; ++i) {
+        const uint64_t digit = words[i] < thresholds[i];
+        if (i < 64)
+            value |= digit << i;
+        else if (digit)
+            return UINT64_MAX;
+    }
+    return value;
+}
+
+// Sign, zero test and magnitude of a two-sided geometric variable, short of the rare high part.
+// words[0]: zero test; words[1]: sign in its lowest bit; words[2..]: the digits of |noise| - 1.
+inline int64_t two_sided_low_digits(const uint64_t* words, uint64_t zero, const uint64_t* thresholds,
+                                    size_t digits) {
+    const int64_t magnitude = 1 + static_cast<int64_t>(geometric_low_digits(words + 2, thresholds, digits));
+    const int64_t nonzero = !(words[0] < zero);
+    const int64_t sign = (words[1] & 1) ? -1 : 1;
+    return nonzero * sign * magnitude;
+}
+
+}  // namespace sparsedp

@@ -1,0 +1,75 @@
+// SipHash-2-4 (Aumasson and Bernstein, 2012) of a message followed by an optional one-byte type tag.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace sparsedp {
+
+struct SipKey {
+    uint64_t k0, k1;
+};
+
+class SipHash24 {
+   public:
+    explicit SipHash24(SipKey key)
+        : v0(key.k0 ^ 0x736f6d6570736575ULL),
+          v1(key.k1 ^ 0x646f72616e646f6dULL),
+          v2(key.k0 ^ 0x6c7967656e657261ULL),
+          v3(key.k1 ^ 0x7465646279746573ULL) {}
+
+    void absorb(uint64_t block) {
+        v3 ^= block;
+        round();
+        round();
+        v0 ^= block;
+    }
+
+    uint64_t finish() {
+        v2 ^= 0xff;
+        round();
+        round();
+        round();
+        round();
+        return v0 ^ v1 ^ v2 ^ v3;
+    }
+
+   private:
+    static uint64_t rotate(uint64_t x, int b) { return x << b | x >> (64 - b); }
+
+    void round() {
+        v0 += v1; v1 = rotate(v1, 13); v1 ^= v0; v0 = rotate(v0, 32);
+        v2 += v3; v3 = rotate(v3, 16); v3 ^= v2;
+        v0 += v3; v3 = rotate(v3, 21); v3 ^= v0;
+        v2 += v1; v1 = rotate(v1, 17); v1 ^= v2; v2 = rotate(v2, 32);
+    }
+
+    uint64_t v0, v1, v2, v3;
+};
+
+inline uint64_t load_little_endian(const uint8_t* bytes, size_t count) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < count; ++i) word |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+    return word;
+}
+
+// `tag` is appended to the message as one more byte; -1 appends nothing (the published function).
+inline uint64_t siphash(SipKey key, const uint8_t* bytes, size_t length, int tag) {
+    SipHash24 state(key);
+    const size_t whole = length / 8 * 8;
+    for (size_t i = 0; i < whole; i += 8) state.absorb(load_little_endian(bytes + i, 8));
+    uint64_t last = load_little_endian(bytes + whole, length - whole);
+    size_t total = length;
+    if (tag >= 0) {
+        last |= static_cast<uint64_t>(tag) << (8 * (length - whole));
+        ++total;
+        if (total % 8 == 0) {
+            state.absorb(last);
+            last = 0;
+        }
+    }
+    state.absorb(last | static_cast<uint64_t>(total & 0xff) << 56);
+    return state.finish();
+}
+
+}  // namespace sparsedp

@@ -1,0 +1,31 @@
+"""Differentially private sparse vectors and histograms that answer for any key.
+
+The package reads in this order, each module knowing only those before it:
+
+    errors → laws → privacy → randomness → hashing (arrow) → rounding → embedding → table → bounds
+    → mechanisms → planning → inputs → release
+
+Start with `release`, `plan` and `compare`.
+"""
+
+from .errors import InputError, KeyTypeError, MissingDependencyError, ParameterError, SparseDPError
+from .mechanisms import ErrorPrediction, Plan
+from .planning import Comparison, compare, plan
+from .release import Release, release
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Comparison",
+    "ErrorPrediction",
+    "InputError",
+    "KeyTypeError",
+    "MissingDependencyError",
+    "ParameterError",
+    "Plan",
+    "Release",
+    "SparseDPError",
+    "compare",
+    "plan",
+    "release",
+]

@@ -1,0 +1,31 @@
+"""The exceptions of sparsedp.
+
+    SparseDPError
+    ├── ParameterError (ValueError)      a public parameter is wrong; raised before any data is read
+    ├── InputError (ValueError)          the data is malformed: not a number, negative, not a key
+    │   └── KeyTypeError (TypeError)     a key is of a type that cannot be a key
+    └── MissingDependencyError (ImportError)   an optional package is needed for this
+
+Every message says what was wrong, the value, and the fix. Nothing else raised while a release is built may
+depend on the data.
+"""
+
+
+class SparseDPError(Exception):
+    """Base of every exception of this package."""
+
+
+class ParameterError(SparseDPError, ValueError):
+    """A public parameter is out of range or does not fit the others."""
+
+
+class InputError(SparseDPError, ValueError):
+    """The data is malformed; nothing was released or spent."""
+
+
+class KeyTypeError(InputError, TypeError):
+    """A key is of a type that cannot be a key."""
+
+
+class MissingDependencyError(SparseDPError, ImportError):
+    """An optional package is not installed."""

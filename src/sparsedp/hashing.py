@@ -1,0 +1,131 @@
+"""Keys to ids: key → canonical bytes → 64-bit fingerprint, and ids to rows of the embedding.
+
+A key is a str, bytes or int. Its canonical bytes are the payload (UTF-8, the bytes, or eight little-endian bytes)
+followed by one tag: `s`, `b`, `i` for integers in [-2^63, 2^63) and `u` for integers in [2^63, 2^64). So 1, "1" and
+b"1" are three keys, and different keys have different bytes. The fingerprint is SipHash-2-4 under a fresh public
+seed. With an explicit domain, keys are integers in [0, domain) and are their own ids.
+
+Hash seeds are drawn independently of the data, so privacy holds for every outcome of them; they are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from . import _native
+from .errors import InputError, KeyTypeError
+from .randomness import Randomness, Words
+
+Key: TypeAlias = str | bytes | int
+
+HASHED_DOMAIN = 1 << 64
+ROW_PRIME = (1 << 89) - 1
+MOST_ROWS = (1 << 39) - 1
+
+
+@dataclass(frozen=True)
+class KeySpace:
+    """How keys become ids in [0, domain): as they are, or by SipHash under `seed` when there is one."""
+
+    domain: int
+    seed: tuple[int, int] | None
+
+    @classmethod
+    def draw(cls, domain: int | None, randomness: Randomness) -> KeySpace:
+        """Integer keys of a given domain, or hashed keys under a fresh seed."""
+        if domain is not None:
+            return cls(domain, None)
+        k0, k1 = randomness.words(2).tolist()
+        return cls(HASHED_DOMAIN, (k0, k1))
+
+    def id(self, key: Key) -> int:
+        """The id of one key."""
+        return int(self._from_sequence([key])[0])
+
+    def ids(self, keys: object) -> Words:
+        """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable of keys."""
+        if isinstance(keys, (str, bytes)):
+            raise KeyTypeError(f"keys must be a collection of keys, got the single key {keys!r}; use release[key]")
+        if isinstance(keys, (list, tuple)):
+            return self._from_sequence(keys)
+        if isinstance(keys, np.ndarray):
+            return self._from_numpy(keys)
+        if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
+            from .arrow import key_ids
+
+            return key_ids(self, keys)
+        if hasattr(keys, "to_numpy"):
+            return self._from_numpy(np.asarray(keys.to_numpy()))
+        if isinstance(keys, Iterable):
+            return self._from_sequence(list(keys))
+        raise KeyTypeError(f"keys must be a collection of str, bytes or int, got {type(keys).__name__}")
+
+    def integers(self, values: np.ndarray) -> Words:
+        """The ids of a one-dimensional array of integers."""
+        unsigned = values.dtype.kind == "u"
+        if self.seed is not None:
+            if unsigned:
+                return _native.hash_unsigned(*self.seed, np.ascontiguousarray(values, np.uint64))
+            return _native.hash_signed(*self.seed, np.ascontiguousarray(values, np.int64))
+        outside = values >= self.domain if unsigned else (values < 0) | (values >= self.domain)
+        if outside.any():
+            self._refuse(values.tolist(), int(np.argmax(outside)))
+        return np.ascontiguousarray(values, np.uint64)
+
+    def columns(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
+        """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
+        if self.seed is None:
+            kind = "str" if text else "bytes"
+            raise KeyTypeError(f"keys must be integers in [0, {self.domain}), got {kind} keys; omit domain= to hash them")
+        hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
+        return hash_column(*self.seed, offsets, data, text)
+
+    def _from_numpy(self, keys: np.ndarray) -> Words:
+        if keys.ndim != 1:
+            raise KeyTypeError(f"keys must be one-dimensional, got {keys.ndim} dimensions")
+        if keys.dtype.kind in "iu":
+            return self.integers(keys)
+        if keys.dtype.kind in "USOT":  # strings, bytes, objects, variable-width strings
+            return self._from_sequence(keys.tolist())
+        raise KeyTypeError(f"keys must be str, bytes or int, got an array of {keys.dtype}")
+
+    def _from_sequence(self, keys: list[Key] | tuple[Key, ...]) -> Words:
+        if self.seed is not None:
+            ids = _native.hash_objects(*self.seed, keys)
+        else:
+            ids = _native.integer_objects(keys, self.domain - 1)
+        if isinstance(ids, int):
+            self._refuse(keys, ids)
+        return ids
+
+    def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> None:
+        """Say what is wrong with the key at a position that a kernel refused."""
+        key, kind = keys[position], type(keys[position]).__name__
+        is_integer = not isinstance(key, (bool, float)) and hasattr(key, "__index__")
+        if self.seed is None:
+            message = f"key {key!r} at position {position} must be an integer in [0, {self.domain})"
+            raise InputError(message) if is_integer else KeyTypeError(f"{message}, got {kind}")
+        if not is_integer and not isinstance(key, (str, bytes)):
+            raise KeyTypeError(f"key {key!r} at position {position} must be str, bytes or int, got {kind}")
+        first = keys[0]
+        if (isinstance(key, str), isinstance(key, bytes)) != (isinstance(first, str), isinstance(first, bytes)):
+            raise KeyTypeError(
+                f"keys must all be of one type, got {type(first).__name__} at position 0 and {kind} at position {position}"
+            )
+        if is_integer:
+            raise InputError(f"integer key {key} at position {position} must be in [-2^63, 2^64); use str for larger ones")
+        raise InputError(f"key {key!r} at position {position} is not valid Unicode (it has a lone surrogate)")
+
+
+def draw_row_functions(randomness: Randomness, levels: int) -> Words:
+    """One function x → ((a x + b) mod (2^89 - 1)) scaled to the rows, per level: four words a, b each, low first."""
+    low = (1 << 64) - 1
+    functions = np.empty((levels, 4), np.uint64)
+    for level in range(levels):
+        a, b = 1 + randomness.below(ROW_PRIME - 1), randomness.below(ROW_PRIME)
+        functions[level] = [a & low, a >> 64, b & low, b >> 64]
+    return functions

@@ -1,0 +1,162 @@
+"""What callers hand in: dicts, pairs, pandas, polars, Arrow, SciPy rows → ids and integer counts.
+
+All of the data is checked before anything is drawn. A key that occurs several times counts with the sum of its
+values, as in a sparse matrix. Values become integer cells of the grid here, so nothing to the right knows floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .arrow import as_chunked_array, import_pyarrow, refuse_nulls
+from .errors import InputError, ParameterError
+from .hashing import KeySpace
+from .randomness import Randomness, Words
+from .rounding import round_to_grid
+from .table import LARGEST_COUNT, Counts
+
+# A Mapping, (keys, values), a pandas Series, a two-column table that speaks Arrow, or a SciPy sparse row.
+CountsLike: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Keys and values as they came, and the domain that their container implies (a sparse row's length)."""
+
+    keys: object
+    values: npt.NDArray[np.float64] | Counts
+    domain: int | None = None
+
+
+def read_pairs(counts: CountsLike, signed: bool, real: bool) -> Pairs:
+    """Keys and checked values of any supported container; nothing is drawn yet."""
+    keys, values, domain = _split(counts)
+    return Pairs(keys, check_values(values, signed, real), domain)
+
+
+def _split(counts: CountsLike) -> tuple[object, object, int | None]:
+    if isinstance(counts, Mapping):
+        return list(counts.keys()), list(counts.values()), None
+    if isinstance(counts, tuple):
+        if len(counts) != 2:
+            raise InputError(f"counts must be a mapping or a pair (keys, values), got a tuple of {len(counts)}")
+        return counts[0], counts[1], None
+    if hasattr(counts, "tocoo"):
+        row = counts.tocoo()
+        if len(row.shape) > 1 and row.shape[0] != 1:
+            raise InputError(f"a sparse matrix must have one row, got shape {row.shape}")
+        return np.asarray(row.coords[-1]), row.data, int(row.shape[-1])
+    if hasattr(counts, "items") and hasattr(counts, "index"):  # a pandas Series; a DataFrame has columns
+        if not hasattr(counts, "columns"):
+            return counts.index, counts.to_numpy(), None
+    if hasattr(counts, "__arrow_c_stream__"):
+        table = import_pyarrow().table(counts)
+        if table.num_columns != 2:
+            names = ", ".join(table.column_names)
+            raise InputError(f"a table of counts must have two columns, key and value, got {names}")
+        return table.column(0), table.column(1), None
+    raise InputError(
+        f"counts must be a mapping, (keys, values), a Series, a two-column table or a sparse row, got {type(counts).__name__}"
+    )
+
+
+def check_values(values: object, signed: bool, real: bool) -> npt.NDArray[np.float64] | Counts:
+    """The values as int64, or as float64 when they are real; `InputError` with the position of a bad one."""
+    array = _as_numpy(values)
+    if array.ndim != 1:
+        raise InputError(f"values must be one-dimensional, got {array.ndim} dimensions")
+    if array.dtype.kind == "O":
+        array = _from_objects(array)
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"values must be numbers, got {array.dtype}")
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+        _refuse(~np.isfinite(array), array, "must be finite", "drop or fix it")
+        if not real:
+            _refuse(array != np.floor(array), array, "must be a whole number", "pass step= for real values")
+    if not signed:
+        _refuse(array < 0, array, "must not be negative", "pass signed=True to allow negative values")
+    limit = float(1 << 63)
+    _refuse(np.abs(array.astype(np.float64)) >= limit, array, "must be below 2^63", "use a larger unit")
+    if real:
+        reals = array.astype(np.float64)
+        if array.dtype.kind != "f":
+            _refuse(np.abs(reals) > 2.0**53, array, "must be at most 2^53 when step= is given", "pass it as a float")
+        return reals
+    return array.astype(np.int64)
+
+
+def _as_numpy(values: object) -> np.ndarray:
+    if isinstance(values, np.ndarray):
+        return values
+    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+        column = as_chunked_array(values)
+        refuse_nulls(column, "value")
+        return np.asarray(column.to_numpy())
+    try:
+        return np.asarray(values)
+    except (ValueError, OverflowError) as error:
+        raise InputError(f"values must be a sequence of numbers: {error}") from None
+
+
+def _from_objects(array: np.ndarray) -> np.ndarray:
+    """Python integers beyond 64 bits and mixed objects arrive as objects: convert, or name the culprit."""
+    for position, value in enumerate(array.tolist()):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise InputError(f"value {value!r} at position {position} must be a number, got {type(value).__name__}")
+        if isinstance(value, int) and abs(value) >= 1 << 63:
+            raise InputError(f"value {value} at position {position} must be below 2^63; use a larger unit")
+    return np.array(array.tolist())
+
+
+def _refuse(bad: npt.NDArray[np.bool_], array: np.ndarray, must: str, fix: str) -> None:
+    if bad.any():
+        position = int(np.argmax(bad))
+        raise InputError(f"value {array[position]} at position {position} {must}; {fix}")
+
+
+def to_cells(pairs: Pairs, step: Fraction | None, randomness: Randomness) -> Counts:
+    """The values on the grid: as they are, or each rounded at random to a neighbouring multiple of the step."""
+    if step is None:
+        return pairs.values.astype(np.int64)
+    return round_to_grid(np.ascontiguousarray(pairs.values, np.float64), step, randomness)
+
+
+def key_ids(pairs: Pairs, space: KeySpace) -> Words:
+    """The ids of the keys, one for each value."""
+    ids = space.ids(pairs.keys)
+    if len(ids) != len(pairs.values):
+        raise InputError(f"keys and values must be equally many, got {len(ids)} keys and {len(pairs.values)} values")
+    return ids
+
+
+def combine(ids: Words, cells: Counts, upper: int | None) -> tuple[Words, Counts]:
+    """Distinct ids, ascending, with the sum of their cells, cut to ±upper; ids that sum to zero are gone."""
+    order = np.argsort(ids, kind="stable")
+    ids, cells = ids[order], np.clip(cells[order], -LARGEST_COUNT, LARGEST_COUNT)
+    if not len(ids):
+        return ids, cells
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+    if len(starts) < len(ids):
+        longest = int(np.diff(np.append(starts, len(ids))).max())
+        wide = cells if longest * int(np.abs(cells).max()) < 1 << 63 else cells.astype(object)
+        sums = np.add.reduceat(wide, starts)
+        ids, cells = ids[starts], np.clip(sums, -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64)
+    limit = LARGEST_COUNT if upper is None else upper
+    cells = np.clip(cells, -limit, limit)
+    return ids[cells != 0], cells[cells != 0]
+
+
+def check_domain(domain: int | None, pairs: Pairs) -> int | None:
+    """The domain of integer keys: the given one, or the length of a sparse row."""
+    if pairs.domain is None or domain is None:
+        return domain if pairs.domain is None else pairs.domain
+    if domain < pairs.domain:
+        raise ParameterError(f"domain must be at least the length {pairs.domain} of the sparse row, got {domain}")
+    return domain

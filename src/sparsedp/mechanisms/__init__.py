@@ -1,0 +1,66 @@
+"""The mechanisms, one file per row of the comparison, and their registry."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+
+from ..errors import ParameterError
+from .alp import AlpPlan
+from .base import Arrays, ErrorPrediction, Plan, Problem, check_privacy
+from .compact import CompactPlan
+from .laplace import LaplacePlan
+from .stability import StabilityPlan
+from .threshold import ThresholdPlan
+from .threshold_alp import ThresholdAlpPlan
+
+__all__ = [
+    "MECHANISMS",
+    "Arrays",
+    "ErrorPrediction",
+    "Plan",
+    "Problem",
+    "create_plan",
+    "mechanism_named",
+]
+
+Mechanism = (
+    type[LaplacePlan]
+    | type[ThresholdPlan]
+    | type[CompactPlan]
+    | type[AlpPlan]
+    | type[ThresholdAlpPlan]
+    | type[StabilityPlan]
+)
+
+_ALL: tuple[Mechanism, ...] = (
+    LaplacePlan,
+    ThresholdPlan,
+    CompactPlan,
+    AlpPlan,
+    ThresholdAlpPlan,
+    StabilityPlan,
+)
+MECHANISMS: dict[str, Mechanism] = {plan.mechanism: plan for plan in _ALL}
+
+
+def mechanism_named(name: str) -> Mechanism:
+    """The mechanism of that name, or `ParameterError` with the nearest one."""
+    if name in MECHANISMS:
+        return MECHANISMS[name]
+    near = difflib.get_close_matches(str(name), MECHANISMS, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(MECHANISMS)}"
+    raise ParameterError(f"there is no mechanism {name!r}; {hint}")
+
+
+def create_plan(name: str, problem: Problem, options: dict[str, object]) -> Plan:
+    """The plan of a mechanism with the given options, its privacy checked."""
+    mechanism = mechanism_named(name)
+    known = list(inspect.signature(mechanism.create).parameters)[1:]
+    for option in options:
+        if option not in known:
+            fix = f"it takes {', '.join(known)}" if known else "it takes no options"
+            raise ParameterError(f"mechanism {name!r} has no option {option!r}; {fix}")
+    plan = mechanism.create(problem, **options)  # type: ignore[arg-type]  # names checked, values by create
+    check_privacy(plan)
+    return plan

@@ -1,0 +1,164 @@
+"""`alp`: the ALP mechanism alone (the paper's ALP-projection and ALP-estimator, Theorem ALPplain).
+
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`; ε is the exact loss of the linear
+rounding and of the flip probability in use. More non-zero keys than `nonzero`, or counts above `upper`, cost accuracy
+only. Proof: docs/privacy.md, "ALP". Exact test: tests/test_exact_alp.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from .. import _native
+from ..bounds import AlpBounds
+from ..embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability
+from ..errors import ParameterError
+from ..hashing import MOST_ROWS
+from ..randomness import Randomness, Words
+from ..rounding import LinearRounding
+from ..table import Counts
+from .base import Arrays, Estimates, Plan, Problem
+
+# Without `upper`, counts beyond this many noise scales saturate.
+DEFAULT_UPPER_SCALES = 200
+
+MOST_LEVELS = 1 << 16
+_MOST_SIMULATED_BITS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Rounding and columns together: ALP-projection and its estimator for counts up to β."""
+
+    rounding: LinearRounding
+    columns: Columns
+    entries: int
+
+    @classmethod
+    def plan(
+        cls, problem: Problem, loss: Decimal, largest: int, alpha: float, size_factor: float, scaling: str
+    ) -> Embedding:
+        """The paper's parameters: p = 1/(α + 2), m = ⌈β ε/α⌉ levels, s = size_factor · k rows."""
+        if not SMALLEST_ALPHA <= alpha <= LARGEST_ALPHA:
+            raise ParameterError(f"alpha must be in [{SMALLEST_ALPHA}, {LARGEST_ALPHA:g}], got {alpha}")
+        if not size_factor > 2:
+            raise ParameterError(f"size_factor (rows per non-zero key) must be above 2, got {size_factor}")
+        if scaling not in ("paper", "exact"):
+            raise ParameterError(f"scaling must be 'paper' or 'exact', got {scaling!r}")
+        entries = problem.entries
+        if entries is None:
+            raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
+        flip = dyadic_flip_probability(alpha)
+        # Integer neighbours move by whole counts, for which the paper's scale ε loses only ln(1 + ε); "exact"
+        # takes up the rest. Real values have moved to the grid already, where the two are the same (docs/privacy.md).
+        paper = scaling == "paper" and not problem.neighbours.real
+        make = LinearRounding.for_scale if paper else LinearRounding.for_loss
+        rounding = make(loss, flip, largest)
+        if rounding.levels > MOST_LEVELS:
+            raise ParameterError(
+                f"alp needs {rounding.levels} levels for counts up to {largest}, more than {MOST_LEVELS}; "
+                "lower upper=, or use mechanism='threshold-alp'"
+            )
+        if problem.total_cells is not None:  # the paper's O(nε) variant: that many keys set their first bit
+            entries = min(entries, max(1, -(-problem.total_cells * rounding.slope_fixed >> 64)))
+        rows = int(np.ceil(size_factor * entries))
+        if rows > MOST_ROWS:
+            raise ParameterError(f"an embedding of {rows} rows is more than {MOST_ROWS}; lower nonzero= or size_factor=")
+        return cls(rounding, Columns(rows, rounding.levels, flip), entries)
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        """ALP-projection."""
+        heights = self.rounding.heights(counts, randomness)
+        array, functions = self.columns.project(ids, heights, randomness)
+        return {"embedding.bits": array, "embedding.functions": functions}
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        """ALP-estimator, in cells."""
+        levels = self.columns.estimate(arrays["embedding.bits"], arrays["embedding.functions"], ids)
+        return levels / float(self.rounding.slope)
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        """Estimates of a key of this count, all other keys colliding at every level: the paper's worst case."""
+        levels = self.columns.levels
+        samples = min(samples, max(1000, _MOST_SIMULATED_BITS // levels))
+        random = np.random.default_rng(count)
+        whole, chance = self.rounding.round_up_chance(count)
+        heights = whole + (random.random(samples) < float(chance))
+        bits = np.arange(levels) < heights[:, None]
+        bits |= random.random(bits.shape, np.float32) < self.collision
+        bits ^= random.random(bits.shape, np.float32) < float(self.columns.flip_probability)
+        return _native.estimate_bits(bits.view(np.uint8)) / float(self.rounding.slope)
+
+    @property
+    def collision(self) -> float:
+        """P[some other key shares a given bit]."""
+        return float(-np.expm1(self.entries * np.log1p(-1 / self.columns.rows)))
+
+    @property
+    def bounds(self) -> AlpBounds:
+        """The paper's bounds, in units of α cells per level."""
+        return AlpBounds(float(1 / self.columns.flip_probability - 2), self.entries / self.columns.rows)
+
+    @property
+    def unit_cells(self) -> float:
+        """Cells per unit of the paper's scaled vector (1/ε)."""
+        return 1 / (float(self.rounding.slope) * self.bounds.alpha)
+
+
+@dataclass(frozen=True)
+class AlpPlan(Plan):
+    """The noisy bit array alone, for counts up to β = `upper`."""
+
+    problem: Problem
+    embedding: Embedding
+    reason: str = Plan.reason
+
+    mechanism = "alp"
+    needs_size = True
+
+    @classmethod
+    def create(
+        cls, problem: Problem, alpha: float = 3.0, size_factor: float = 10.0, scaling: str = "paper"
+    ) -> AlpPlan:
+        """β = `upper`; without one, counts above 200 · sensitivity/ε saturate."""
+        largest = problem.upper_cells
+        if largest is None:
+            largest = int(DEFAULT_UPPER_SCALES / problem.rate()) + 1
+        return cls(problem, Embedding.plan(problem, problem.rate(), max(1, largest), alpha, size_factor, scaling))
+
+    @property
+    def step_loss(self) -> Decimal:
+        return self.embedding.rounding.step_loss
+
+    @property
+    def flip_probability(self) -> Fraction:
+        """The probability p of randomized response."""
+        return self.embedding.columns.flip_probability
+
+    @property
+    def cells_nbytes(self) -> float:
+        return self.embedding.columns.nbytes
+
+    @property
+    def access(self) -> int:
+        return self.embedding.columns.levels
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        return self.embedding.build(ids, counts, randomness)
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        return self.embedding.estimate(arrays, ids)
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        return self.clamp(self.embedding.simulate(count, samples))
+
+    @property
+    def expected_error_cells(self) -> float:
+        return self.embedding.bounds.expected_error * self.embedding.unit_cells
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        return self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells

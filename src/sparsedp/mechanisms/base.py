@@ -1,0 +1,271 @@
+"""What every mechanism gives: a plan (public parameters → sizes, exact privacy, error) and a build.
+
+A plan is made from public parameters alone. `build` turns counts and randomness into arrays, the whole of what is
+published; `estimate` reads them. Counts and estimates here are in cells of the grid (1 for integers); the public
+methods speak in the caller's units.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..laws import TwoSided, float_up, precise
+from ..privacy import HEADROOM, Neighbours
+from ..randomness import Randomness, Words
+from ..table import LARGEST_COUNT, Counts, Table
+
+Arrays: TypeAlias = dict[str, np.ndarray]
+Estimates: TypeAlias = npt.NDArray[np.float64]
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_SAMPLES = 200_000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The public parameters that every mechanism plans from."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    domain: int
+    nonzero: int | None = None
+    total: Fraction | None = None
+    upper: Fraction | None = None
+    signed: bool = False
+    sizing_loss: Decimal = Decimal(0)  # step loss already spent on estimating the size
+
+    @cached_property
+    def step_budget(self) -> Decimal:
+        """The step loss that the mechanism may spend, rounded down."""
+        with precise(ROUND_FLOOR):
+            return self.neighbours.step_budget(self.epsilon) - self.sizing_loss
+
+    @property
+    def upper_cells(self) -> int | None:
+        """`upper` in cells, rounded down."""
+        if self.upper is None:
+            return None
+        return min(LARGEST_COUNT, math.floor(self.upper / self.neighbours.step))
+
+    @property
+    def total_cells(self) -> int | None:
+        """`total` in cells, rounded up."""
+        return None if self.total is None else math.ceil(self.total / self.neighbours.step)
+
+    @property
+    def entries(self) -> int | None:
+        """The best public bound on the number of non-zero keys: `nonzero`, or `total` for integer counts."""
+        bounds = [bound for bound in (self.nonzero, self.total_cells) if bound is not None]
+        return max(1, min(bounds)) if bounds else None
+
+    def rate(self, share: Decimal = Decimal(1)) -> Decimal:
+        """The decay rate of noise that spends a share of the budget, with headroom for its thresholds."""
+        with precise(ROUND_FLOOR):
+            return self.step_budget * share * HEADROOM
+
+
+@dataclass(frozen=True)
+class ErrorPrediction:
+    """The predicted error (estimate minus true value) of one lookup."""
+
+    value: float
+    mean_absolute: float
+    bias: float
+    quantiles: Mapping[float, float]
+
+    @classmethod
+    def from_samples(cls, value: float, errors: Estimates) -> ErrorPrediction:
+        """The prediction whose error is a uniformly chosen sample."""
+        quantiles = dict(zip(QUANTILES, np.quantile(errors, QUANTILES).tolist(), strict=True))
+        return cls(value, float(np.abs(errors).mean()), float(errors.mean()), quantiles)
+
+
+class Plan(ABC):
+    """Sizes, exact privacy and predicted error of one mechanism, from public parameters."""
+
+    mechanism: ClassVar[str]
+    estimates_sign: ClassVar[bool] = False  # whether negative counts need no second release
+    needs_size: ClassVar[bool] = False  # whether `nonzero` or `total` must be known or estimated
+
+    problem: Problem
+    reason: str = "asked for by name"
+
+    @property
+    @abstractmethod
+    def step_loss(self) -> Decimal:
+        """The exact loss of one count, rounded up."""
+
+    @property
+    @abstractmethod
+    def cells_nbytes(self) -> float | None:
+        """Expected bytes of one release of non-negative counts; None when it depends on an unknown size."""
+
+    @property
+    @abstractmethod
+    def access(self) -> int:
+        """Memory reads of one lookup."""
+
+    @abstractmethod
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        """The arrays that are published. Ids are distinct, counts positive."""
+
+    @abstractmethod
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        """Unclamped estimates, in cells."""
+
+    @abstractmethod
+    def simulate(self, count: int, samples: int) -> Estimates:
+        """Estimates of a key of this count over many releases, clamped, in cells: for predictions only."""
+
+    @property
+    def expected_error_cells(self) -> float | None:
+        """A bound on the expected error of any entry, in cells; None where there is none."""
+        return None
+
+    @property
+    def maximum_error_cells(self) -> float | None:
+        """A bound on the expected largest error over the domain, in cells; None where there is none."""
+        return None
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        """An error that one entry exceeds with probability at most `failure`, in cells."""
+        return math.inf
+
+    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
+        """Bounds (in cells, unclamped) that each miss their true count with probability at most `failure`."""
+        estimates = self.estimate(arrays, ids)
+        error = self.error_with_probability_cells(failure)
+        return estimates - error, estimates + error
+
+    def stored(self, arrays: Arrays) -> Table:
+        """The explicitly stored pairs, if the mechanism has any."""
+        if "table.ids" in arrays:
+            return Table(arrays["table.ids"], arrays["table.values"])
+        return Table(np.empty(0, np.uint64), np.empty(0, np.int64))
+
+    @property
+    def assumption(self) -> str | None:
+        """What the guarantee takes for granted about the data beyond being neighbours; None for nothing."""
+        return None
+
+    # The caller's units.
+
+    @property
+    def exact_delta(self) -> Fraction:
+        """δ, exactly."""
+        return Fraction(0)
+
+    @cached_property
+    def epsilon(self) -> float:
+        """The exact ε of the thresholds in use, rounded up; never above the one asked for."""
+        with precise(ROUND_CEILING):
+            return self.problem.neighbours.epsilon(self.step_loss + self.problem.sizing_loss)
+
+    @cached_property
+    def delta(self) -> float:
+        """The exact δ, rounded up; never above the one asked for."""
+        return float_up(self.exact_delta)
+
+    @property
+    def releases(self) -> int:
+        """2 when negative values are released beside the positive ones, else 1."""
+        return 2 if self.problem.signed and not self.estimates_sign else 1
+
+    @property
+    def nbytes(self) -> int | None:
+        """Expected bytes of the release."""
+        return None if self.cells_nbytes is None else math.ceil(self.cells_nbytes * self.releases)
+
+    @property
+    def bits_per_entry(self) -> float | None:
+        """Expected bits of the release for each of the `nonzero` keys."""
+        entries = self.problem.entries
+        return None if self.nbytes is None or entries is None else 8 * self.nbytes / entries
+
+    @property
+    def expected_error(self) -> float | None:
+        """A bound on the expected error of any entry."""
+        return self._in_units(self.expected_error_cells)
+
+    @property
+    def maximum_error(self) -> float | None:
+        """A bound on the expected largest error over the domain."""
+        return self._in_units(self.maximum_error_cells)
+
+    def error_with_probability(self, failure: float) -> float:
+        """An error that one entry exceeds with probability at most `failure` (the paper's ψ)."""
+        if not 0 < failure < 1:
+            raise ParameterError(f"failure probability must be in (0, 1), got {failure}")
+        return self.error_with_probability_cells(failure / self.releases) * self.releases * self._step
+
+    def tail_probability(self, error: float) -> float:
+        """A bound on the probability that one entry's error exceeds `error`: the inverse of `error_with_probability`."""
+        low, high = -200.0, -1e-9  # ln(failure): the error decreases in it
+        if self.error_with_probability(math.exp(high)) > error:
+            return 1.0
+        if self.error_with_probability(math.exp(low)) <= error:
+            return math.exp(low)
+        for _ in range(100):
+            middle = (low + high) / 2
+            if self.error_with_probability(math.exp(middle)) <= error:
+                high = middle
+            else:
+                low = middle
+        return math.exp(high)
+
+    def error(self, value: float) -> ErrorPrediction:
+        """The predicted error of a lookup whose true value is `value`."""
+        if not math.isfinite(value) or (value < 0 and not self.problem.signed):
+            raise ParameterError(f"value must be finite and non-negative (or signed=True), got {value}")
+        cells = min(round(abs(value) / self._step), LARGEST_COUNT)
+        if self.problem.upper_cells is not None:
+            cells = min(cells, self.problem.upper_cells)
+        estimates = self.simulate(cells, _SAMPLES)
+        if self.releases == 2:
+            other = self.simulate(0, _SAMPLES)
+            estimates = estimates - np.random.default_rng(1).permutation(other)
+        sign = -1 if value < 0 else 1
+        return ErrorPrediction.from_samples(value, sign * estimates * self._step - value)
+
+    @property
+    def _step(self) -> float:
+        return float(self.problem.neighbours.step)
+
+    def _in_units(self, cells: float | None) -> float | None:
+        return None if cells is None else cells * self._step * self.releases
+
+    def clamp(self, estimates: Estimates) -> Estimates:
+        """Cut estimates (in cells) to what a count can be: [0, upper], or [-upper, upper] when signed."""
+        upper = math.inf if self.problem.upper_cells is None else float(self.problem.upper_cells)
+        return np.clip(estimates, -upper if self.problem.signed else 0.0, upper)
+
+
+def check_privacy(plan: Plan) -> None:
+    """Refuse a plan whose computed ε or δ exceeds what was asked for: a bug, found before any data is touched."""
+    if plan.epsilon > plan.problem.epsilon or plan.delta > plan.problem.delta:
+        raise AssertionError(
+            f"{plan.mechanism} would spend ε = {plan.epsilon}, δ = {plan.delta}, "
+            f"more than {plan.problem.epsilon}, {plan.problem.delta}"
+        )
+
+
+def spread_noise(law: TwoSided, samples: int) -> npt.NDArray[np.int64]:
+    """Evenly spaced quantiles of the noise in random order: a sample without sampling error, for predictions only."""
+    rate = float(law.rate)
+    fractions = (np.arange(samples) + 0.5) / samples
+    side = np.minimum(fractions, 1 - fractions)  # P[η <= -j] = exp(-λ j)/(1 + exp(-λ))
+    magnitudes = np.floor(-np.log(side * (1 + math.exp(-rate))) / rate)
+    noise = np.where(fractions < 0.5, -1, 1) * np.maximum(magnitudes, 0)
+    return np.random.default_rng(0).permutation(noise).astype(np.int64)

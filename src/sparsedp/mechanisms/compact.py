@@ -1,0 +1,220 @@
+"""`compact`: a dense noisy histogram hidden in a polynomial (Balcer & Vadhan 2017).
+
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`. With `total` alone, counts are cut to
+that total first, which doubles the distance and makes the guarantee unconditional. With `nonzero`, it holds for
+neighbours that both have at most `nonzero` non-zero keys (the paper's Definition of privacy for k-sparse vectors):
+`nonzero` must be a public fact. If it is broken nevertheless, what is published is pure noise.
+
+The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one for each noisy
+value v, with n_v/P within 1/P of the law of a zero count, so a key that was never inserted decodes to fresh noise. ε follows
+from the thresholds of the noise and from the smallest n_v. Proof: docs/privacy.md, "Compact". Exact test:
+tests/test_exact_compact.py.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+
+from .. import bounds
+from ..errors import MissingDependencyError, ParameterError
+from ..laws import TwoSided, precise, round_up
+from ..randomness import Randomness, Words
+from ..table import Counts, add_noise
+from .base import Arrays, Estimates, Plan, Problem, spread_noise
+
+# Exponents of Mersenne primes 2^e - 1: the more bits, the larger the counts that fit.
+FIELD_EXPONENTS = (521, 607, 1279, 2203, 4253, 9689)
+SMALLEST_BUCKET_BITS = 60
+MOST_ENTRIES = 20_000
+
+
+def import_flint() -> Any:
+    """The python-flint module, or an error that says how to install it."""
+    try:
+        import flint
+    except ImportError:
+        raise MissingDependencyError("mechanism 'compact' needs python-flint: pip install 'sparsedp[compact]'") from None
+    return flint
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The field cut into runs of elements, one run for each noisy value 0..largest."""
+
+    prime: int
+    noise: TwoSided
+    largest: int
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """ends[v]: elements below it decode to at most v; from the exact law of clamp(η, 0, largest)."""
+        masses = [1 - self.noise.at_least(1), *(self.noise.probability(v) for v in range(1, self.largest))]
+        inner = [math.floor(self.prime * mass) for mass in accumulate(masses)]
+        return [*inner, self.prime]
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """n_v, the number of elements that decode to v."""
+        return [high - low for low, high in pairwise([0, *self.ends])]
+
+    @cached_property
+    def loss(self) -> Decimal:
+        """Bound on |ln(n_v / (P · P[v]))|, rounded up: widths err by less than one element."""
+        return round_up(Fraction(1, min(self.widths) - 1))
+
+    def decode(self, element: int) -> int:
+        """The noisy value of a field element."""
+        return bisect_right(self.ends, element)
+
+    def encode(self, value: int, randomness: Randomness) -> int:
+        """A uniform element among those that decode to the value."""
+        return self.ends[value] - 1 - randomness.below(self.widths[value])
+
+
+@dataclass(frozen=True)
+class CompactPlan(Plan):
+    """A polynomial of degree `entries` whose value at every key decodes to that key's noisy count."""
+
+    problem: Problem
+    entries: int
+    cut_total: bool
+    buckets: Buckets
+    reason: str = Plan.reason
+
+    mechanism = "compact"
+
+    @classmethod
+    def create(cls, problem: Problem) -> CompactPlan:
+        """Counts above `upper` saturate; without one, at the largest that a field of 2^521 - 1 elements holds."""
+        import_flint()
+        cut_total = problem.nonzero is None
+        entries = problem.entries
+        if entries is None:
+            raise ParameterError("compact needs a public nonzero= or total=: it cannot be estimated privately")
+        if entries > MOST_ENTRIES:
+            raise ParameterError(
+                f"compact is usable up to {MOST_ENTRIES} keys, got {entries}; use mechanism='threshold-alp'"
+            )
+        noise = TwoSided.with_rate(problem.rate(Decimal("0.5") if cut_total else Decimal(1)))
+        for exponent in FIELD_EXPONENTS:
+            room = exponent - SMALLEST_BUCKET_BITS + math.log2(noise.one_side * noise.magnitude.at_zero)
+            fits = math.floor(room * math.log(2) / float(noise.rate))
+            wanted = fits if problem.upper_cells is None else max(1, problem.upper_cells)
+            if 1 <= wanted <= fits:
+                return cls(problem, entries, cut_total, Buckets((1 << exponent) - 1, noise, wanted))
+        raise ParameterError(
+            f"compact holds counts up to {fits} at this epsilon, got upper of {wanted}; use mechanism='threshold-alp'"
+        )
+
+    @property
+    def step_loss(self) -> Decimal:
+        with precise(ROUND_CEILING):
+            loss = self.buckets.noise.step_loss + self.buckets.loss
+            return 2 * loss if self.cut_total else loss
+
+    @property
+    def assumption(self) -> str | None:
+        return None if self.cut_total else f"at most {self.entries} keys are non-zero, in every neighbouring data set"
+
+    @property
+    def element_words(self) -> int:
+        """64-bit words of one coefficient."""
+        return -(-self.buckets.prime.bit_length() // 64)
+
+    @property
+    def cells_nbytes(self) -> float:
+        return 8 * self.element_words * (self.entries + 1)
+
+    @property
+    def access(self) -> int:
+        return self.element_words * (self.entries + 1)
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        if self.cut_total:
+            ids, counts = cut_to_total(ids, counts, self.entries)
+        if len(ids) > self.entries + 1:  # the public bound is broken: publish nothing about the data
+            ids, counts = ids[:0], counts[:0]
+        capped = np.minimum(counts, self.buckets.largest)
+        noisy = np.clip(add_noise(capped, self.buckets.noise, randomness), 0, self.buckets.largest)
+        points = [int(i) for i in ids]
+        elements = [self.buckets.encode(int(value), randomness) for value in noisy]
+        free = [randomness.below(self.buckets.prime) for _ in range(self.entries + 1 - len(points))]
+        coefficients = interpolate(self.buckets.prime, points, elements, free)
+        width = 8 * self.element_words
+        packed = b"".join(c.to_bytes(width, "little") for c in coefficients)
+        return {"coefficients": np.frombuffer(packed, np.uint64).reshape(-1, self.element_words)}
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        ring = polynomial_ring(self.buckets.prime)
+        polynomial = ring([int.from_bytes(row.tobytes(), "little") for row in arrays["coefficients"]])
+        elements = polynomial.multipoint_evaluate([int(i) for i in ids]) if len(ids) else []
+        return np.array([self.buckets.decode(int(element)) for element in elements], np.float64)
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        noisy = min(count, self.buckets.largest) + spread_noise(self.buckets.noise, samples)
+        return self.clamp(np.clip(noisy, 0, self.buckets.largest).astype(np.float64))
+
+    @property
+    def expected_error_cells(self) -> float:
+        return bounds.geometric_mean_error(float(self.buckets.noise.rate))
+
+    @property
+    def maximum_error_cells(self) -> float:
+        return bounds.expected_maximum(float(self.buckets.noise.rate), self.problem.domain)
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        return bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+
+
+def cut_to_total(ids: Words, counts: Counts, total: int) -> tuple[Words, Counts]:
+    """Keep counts in the order of their ids until `total` is used up: changes of the input at most double."""
+    order = np.argsort(ids)
+    ids, counts = ids[order], np.minimum(counts[order], total)
+    left = np.maximum(total - (np.cumsum(counts) - counts), 0)
+    kept = np.minimum(counts, left)
+    return ids[kept > 0], kept[kept > 0]
+
+
+def polynomial_ring(prime: int) -> Any:
+    """Polynomials over the field of prime order."""
+    flint = import_flint()
+    return flint.fmpz_mod_poly_ctx(flint.fmpz_mod_ctx(prime))
+
+
+def interpolate(prime: int, points: list[int], elements: list[int], free: list[int]) -> list[int]:
+    """Coefficients of the polynomial through the points that is free otherwise: I(x) + Π(x - points) · free(x)."""
+    ring = polynomial_ring(prime)
+    x = ring.gen()
+    vanishing = _product([x - point for point in points], ring.one())
+    result = vanishing * ring(free)
+    if points:
+        slopes = vanishing.derivative().multipoint_evaluate(points)
+        weights = [ring([element]) * ring([slope.inverse()]) for element, slope in zip(elements, slopes, strict=True)]
+        result += _combine([x - point for point in points], weights)[1]
+    coefficients = [int(c) for c in result.coeffs()]
+    return coefficients + [0] * (len(points) + len(free) - len(coefficients))
+
+
+def _product(factors: list[Any], one: Any) -> Any:
+    while len(factors) > 1:
+        factors = [a * b for a, b in zip(factors[::2], [*factors[1::2], one], strict=False)]
+    return factors[0] if factors else one
+
+
+def _combine(factors: list[Any], weights: list[Any]) -> tuple[Any, Any]:
+    """Π factors and Σ weights[i] Π_{j≠i} factors[j], by halves (Lagrange's formula in quasi-linear time)."""
+    if len(factors) == 1:
+        return factors[0], weights[0]
+    half = len(factors) // 2
+    left, left_sum = _combine(factors[:half], weights[:half])
+    right, right_sum = _combine(factors[half:], weights[half:])
+    return left * right, left_sum * right + right_sum * left

@@ -1,0 +1,77 @@
+"""`laplace`: noise on every key of the domain, stored densely (Dwork et al. 2006; the paper's Algorithm 1).
+
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, with ε computed from the integer
+thresholds of the two-sided geometric noise. Proof: docs/privacy.md, "Dense noise". Exact test: tests/test_exact_laplace.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from .. import bounds
+from ..errors import ParameterError
+from ..laws import TwoSided
+from ..randomness import Randomness, Words
+from ..table import Counts, add_noise
+from .base import Arrays, Estimates, Plan, Problem, spread_noise
+
+LARGEST_DOMAIN = 1 << 32
+
+
+@dataclass(frozen=True)
+class LaplacePlan(Plan):
+    """One noisy counter for each key of a public, moderate domain."""
+
+    problem: Problem
+    noise: TwoSided
+    reason: str = Plan.reason
+
+    mechanism = "laplace"
+    estimates_sign = True
+
+    @classmethod
+    def create(cls, problem: Problem) -> LaplacePlan:
+        """Spend the whole budget on the noise."""
+        if problem.domain > LARGEST_DOMAIN:
+            raise ParameterError(
+                f"laplace stores a counter for every key: domain must be at most 2^32, got {problem.domain}; "
+                "pass domain= with integer keys, or use another mechanism"
+            )
+        return cls(problem, TwoSided.with_rate(problem.rate()))
+
+    @property
+    def step_loss(self) -> Decimal:
+        return self.noise.step_loss
+
+    @property
+    def cells_nbytes(self) -> float:
+        return 8 * self.problem.domain
+
+    @property
+    def access(self) -> int:
+        return 1
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        dense = np.zeros(self.problem.domain, np.int64)
+        dense[ids] = counts
+        return {"values": add_noise(dense, self.noise, randomness)}
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        return arrays["values"][ids].astype(np.float64)
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        return self.clamp(count + spread_noise(self.noise, samples).astype(np.float64))
+
+    @property
+    def expected_error_cells(self) -> float:
+        return bounds.geometric_mean_error(float(self.noise.rate))
+
+    @property
+    def maximum_error_cells(self) -> float:
+        return bounds.expected_maximum(float(self.noise.rate), self.problem.domain)
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        return bounds.geometric_error_with_probability(float(self.noise.rate), failure)

@@ -1,0 +1,105 @@
+"""`threshold`: noise on every key, only large noisy values are stored (Cormode et al. 2012; the paper's Threshold).
+
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, in any domain up to 2^64, with ε
+computed from the integer thresholds. Proof: docs/privacy.md, "Threshold". Exact test: tests/test_exact_threshold.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from .. import bounds
+from ..errors import ParameterError
+from ..randomness import Randomness, Words
+from ..table import Counts, PureStage, thresholded_interval
+from .base import Arrays, Estimates, Plan, Problem, spread_noise
+
+TABLE_ENTRY_NBYTES = 16
+
+
+def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
+    """The expected number of stored zero keys, or `ParameterError`; also refuses domains too small to threshold."""
+    if domain <= 2:
+        raise ParameterError(f"a threshold needs a domain of at least 3 keys, got {domain}; use mechanism='laplace'")
+    if not 0 < stored_zeros < domain:
+        raise ParameterError(f"stored_zeros must be positive and below the domain, got {stored_zeros}")
+    return Fraction(stored_zeros)
+
+
+@dataclass(frozen=True)
+class ThresholdPlan(Plan):
+    """A table of the keys whose noisy value reaches the threshold; every other key is estimated as 0."""
+
+    problem: Problem
+    stage: PureStage
+    stored_zeros: Fraction
+    reason: str = Plan.reason
+
+    mechanism = "threshold"
+
+    @classmethod
+    def create(cls, problem: Problem, stored_zeros: float = 1.0) -> ThresholdPlan:
+        """T with `stored_zeros` (the paper's 1) zero keys stored in expectation."""
+        zeros = check_stored_zeros(stored_zeros, problem.domain)
+        return cls(problem, PureStage.plan(problem.rate(), problem.domain, zeros), zeros)
+
+    @property
+    def step_loss(self) -> Decimal:
+        return self.stage.step_loss
+
+    @property
+    def cells_nbytes(self) -> float | None:
+        entries = self.problem.entries
+        return None if entries is None else TABLE_ENTRY_NBYTES * (entries + float(self.stored_zeros))
+
+    @property
+    def access(self) -> int:
+        return 1
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        table = self.stage.select(ids, counts, randomness)
+        return {"table.ids": table.ids, "table.values": table.values}
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        return self.stored(arrays).find(ids)[1].astype(np.float64)
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        noisy = count + spread_noise(self.stage.noise, samples)
+        return self.clamp(np.where(noisy >= self.stage.threshold, noisy, 0).astype(np.float64))
+
+    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
+        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+        return thresholded_interval(self.stored(arrays), ids, self.stage.threshold, noise)[1:]
+
+    @property
+    def expected_error_cells(self) -> float:
+        return worst_thresholded_error(float(self.stage.noise.rate), self.stage.threshold)
+
+    @property
+    def maximum_error_cells(self) -> float:
+        keys = (self.problem.entries or self.problem.domain) + float(self.stored_zeros)
+        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        # A key that is not stored has x + η < T, so the error x is below T - η.
+        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+        return self.stage.threshold + noise
+
+
+def worst_thresholded_error(rate: float, threshold: int) -> float:
+    """The largest expected error of a thresholded count over all true counts, from the geometric law.
+
+    For x below T, x is lost with P[x + η < T] and otherwise the noise is at least T - x.
+    """
+    a = np.exp(-rate)
+    x = np.arange(0, 2 * threshold + 1, max(1, threshold // 1000), dtype=np.float64)
+    lost = np.where(x < threshold, 1 - a ** np.maximum(threshold - x, 0) / (1 + a), a ** np.maximum(x - threshold + 1, 0) / (1 + a))
+    # Below T: Σ_{j >= T - x} j P[η = j]; above: all of E|η| less the part beyond the threshold.
+    j = np.abs(threshold - x) + np.where(x < threshold, 0, 1)
+    beyond = a**j * (j + a / (1 - a)) / (1 + a)
+    kept = np.where(x < threshold, beyond, 2 * a / (1 - a**2) - beyond)
+    return float(np.max(x * lost + kept))

@@ -1,0 +1,151 @@
+"""`threshold-alp`: large values in a table, small ones in the ALP embedding (Theorems ALPpure and ALPapprox).
+
+Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`: the
+sum of the exact losses of both stages. Proof: docs/privacy.md, "Threshold ALP". Exact test: tests/test_exact_alp.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from .. import bounds
+from ..errors import ParameterError
+from ..laws import precise
+from ..randomness import Randomness, Words
+from ..table import Counts, PureStage, StableStage, thresholded_interval
+from .alp import Embedding
+from .base import Arrays, Estimates, Plan, Problem, spread_noise
+from .stability import plan_stable_stage, simulate_stable
+from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
+
+
+@dataclass(frozen=True)
+class ThresholdAlpPlan(Plan):
+    """Threshold (or Threshold2) with one share of ε, ALP with the rest and β = T.
+
+    When `upper` is at most T nothing would be stored: then there is no threshold stage, β = `upper`, and ALP has the
+    whole budget.
+    """
+
+    problem: Problem
+    stage: PureStage | StableStage | None
+    embedding: Embedding
+    stored_zeros: Fraction
+    reason: str = Plan.reason
+
+    mechanism = "threshold-alp"
+    needs_size = True
+
+    @classmethod
+    def create(
+        cls,
+        problem: Problem,
+        alpha: float = 3.0,
+        size_factor: float = 10.0,
+        split: float = 0.5,
+        scaling: str = "paper",
+        stored_zeros: float = 1.0,
+        threshold_rule: str = "tight",
+    ) -> ThresholdAlpPlan:
+        """`split` is the share ε₁/(ε₁ + ε₂) of the threshold stage."""
+        if not 0 < split < 1:
+            raise ParameterError(f"split (the threshold stage's share of epsilon) must be in (0, 1), got {split}")
+        share = Decimal(split)
+        zeros = Fraction(0)
+        stage: PureStage | StableStage
+        if problem.delta > 0:
+            stage = plan_stable_stage(problem, share, threshold_rule)
+        else:
+            zeros = check_stored_zeros(stored_zeros, problem.domain)
+            stage = PureStage.plan(problem.rate(share), problem.domain, zeros)
+        upper = problem.upper_cells
+        if upper is not None and upper <= stage.threshold:
+            whole = Embedding.plan(problem, problem.rate(), max(1, upper), alpha, size_factor, scaling)
+            return cls(problem, None, whole, Fraction(0))
+        rest = problem.rate(1 - share)
+        return cls(
+            problem, stage, Embedding.plan(problem, rest, stage.threshold, alpha, size_factor, scaling), zeros
+        )
+
+    @property
+    def step_loss(self) -> Decimal:
+        with precise(ROUND_CEILING):
+            stage = Decimal(0) if self.stage is None else self.stage.step_loss
+            return stage + self.embedding.rounding.step_loss
+
+    @property
+    def exact_delta(self) -> Fraction:
+        return self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
+
+    @property
+    def cells_nbytes(self) -> float:
+        stored = 0.0 if self.stage is None else (self.problem.entries or 0) + float(self.stored_zeros)
+        return self.embedding.columns.nbytes + TABLE_ENTRY_NBYTES * stored
+
+    @property
+    def access(self) -> int:
+        return self.embedding.columns.levels + (self.stage is not None)
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        arrays = self.embedding.build(ids, counts, randomness)
+        if self.stage is not None:
+            table = self.stage.select(ids, counts, randomness)
+            arrays |= {"table.ids": table.ids, "table.values": table.values}
+        return arrays
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        """The stored value where the key is stored, whatever it is, and the ALP estimate otherwise."""
+        estimates = self.embedding.estimate(arrays, ids)
+        if self.stage is None:
+            return estimates
+        stored, values = self.stored(arrays).find(ids)
+        return np.where(stored, values, estimates)
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        estimates = self.embedding.simulate(count, samples)
+        if self.stage is None:
+            return self.clamp(estimates)
+        if isinstance(self.stage, StableStage):
+            stored, values = simulate_stable(self.stage, count, len(estimates))
+        else:
+            noisy = count + spread_noise(self.stage.noise, len(estimates))
+            stored, values = noisy >= self.stage.threshold, noisy.astype(np.float64)
+        return self.clamp(np.where(stored, values, estimates))
+
+    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
+        """Half of the failures to the noise, half to ALP; a saturated embedding bounds a count from below only."""
+        estimates = self.embedding.estimate(arrays, ids)
+        if self.stage is None:
+            error = self.error_with_probability_cells(failure)
+            return estimates - error, estimates + error
+        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure / 2)
+        error = self.embedding.bounds.error_with_probability(failure / 2) * self.embedding.unit_cells
+        stored, low, high = thresholded_interval(self.stored(arrays), ids, self.stage.threshold, noise)
+        unsaturated = estimates + error < self.stage.threshold
+        low = np.where(stored, low, np.maximum(low, estimates - error))
+        high = np.where(~stored & unsaturated, np.minimum(high, estimates + error), high)
+        return low, high
+
+    @property
+    def expected_error_cells(self) -> float:
+        """E|η| + the ALP bound: the error of Lemma ALPpure, with its integrals evaluated."""
+        noise = 0.0 if self.stage is None else bounds.geometric_mean_error(float(self.stage.noise.rate))
+        return noise + self.embedding.bounds.expected_error * self.embedding.unit_cells
+
+    @property
+    def maximum_error_cells(self) -> float | None:
+        if self.stage is None:
+            return None
+        keys = (self.problem.entries or 1) + float(self.stored_zeros)
+        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        """A stored key errs by |η|, another by at most |η| plus ALP's error: half of the failures to each."""
+        if self.stage is None:
+            return self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells
+        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure / 2)
+        return noise + self.embedding.bounds.error_with_probability(failure / 2) * self.embedding.unit_cells

@@ -1,0 +1,97 @@
+"""What is promised: ε, δ, and between which inputs.
+
+Every mechanism works on integer counts and states its *step loss*: the largest change of the logarithm of any
+output's probability when one count changes by one. `Neighbours` turns that into ε (docs/privacy.md, "From steps to
+neighbours"):
+
+- integer counts at ℓ1 distance at most L are L steps apart, so ε = L · step loss;
+- real values are first rounded at random to multiples of a step g. A mixture of two laws whose ratio is at most
+  e^w moves by at most (e^w - 1)/g per unit, so ε = (e^w - 1) · L/g. Rounding probabilities are cut to multiples of
+  2^-64 of a cell; for up to 2^40 entries that lengthens the distance by at most 2^-24 cells, which is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+
+from .errors import ParameterError
+from .laws import GUARD, float_up, precise, round_down, round_up
+
+QUANTISATION = Fraction(1, 1 << 24)
+
+# Smaller losses per cell need finer thresholds than 64 bits; larger ones are never useful.
+SMALLEST_STEP_LOSS = Decimal(2) ** -20
+LARGEST_STEP_LOSS = Decimal(30)
+
+# Thresholds are chosen for this share of the budget, so that the exact loss of the integers stays within it.
+HEADROOM = 1 - Decimal(2) ** -20
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Inputs at ℓ1 distance at most `sensitivity`; counts are multiples of `step` (1 for integers)."""
+
+    sensitivity: Fraction = Fraction(1)
+    step: Fraction = Fraction(1)
+    real: bool = False
+
+    @property
+    def distance(self) -> Fraction:
+        """The largest distance of neighbours, in cells of the grid."""
+        cells = self.sensitivity / self.step
+        return cells + QUANTISATION if self.real else Fraction(math.floor(cells))
+
+    @property
+    def cells(self) -> int:
+        """The largest distance of neighbours as a whole number of cells, rounded up."""
+        return math.ceil(self.sensitivity / self.step)
+
+    def step_budget(self, epsilon: float) -> Decimal:
+        """The step loss that spends ε, rounded down."""
+        share = round_down(Fraction(epsilon) / self.distance)
+        with precise(ROUND_FLOOR):
+            budget = (1 + share).ln() - GUARD if self.real else share
+        if budget < SMALLEST_STEP_LOSS:
+            raise ParameterError(
+                "epsilon * step / sensitivity must be at least 1e-6, got "
+                f"{epsilon} * {float(self.step):g} / {float(self.sensitivity):g}; use a larger step"
+            )
+        return min(budget, LARGEST_STEP_LOSS)
+
+    def epsilon(self, step_loss: Decimal) -> float:
+        """The ε that a step loss guarantees, rounded up."""
+        with precise(ROUND_CEILING):
+            per_cell = step_loss.exp() - 1 + GUARD if self.real else step_loss
+            return float_up(per_cell * round_up(self.distance))
+
+    def __str__(self) -> str:
+        kind = "real vectors" if self.real else "integer counts"
+        return f"{kind} at ℓ1 distance at most {float(self.sensitivity):g}"
+
+
+def check_epsilon(epsilon: float) -> float:
+    """A positive finite ε, or `ParameterError`."""
+    value = _number("epsilon", epsilon)
+    if not (value > 0 and math.isfinite(value)):
+        raise ParameterError(f"epsilon must be positive and finite, got {epsilon}")
+    return value
+
+
+def check_delta(delta: float) -> float:
+    """A δ in [0, 1), or `ParameterError`."""
+    value = _number("delta", delta)
+    if not 0 <= value < 1:
+        raise ParameterError(f"delta must be in [0, 1), got {delta}")
+    return value
+
+
+def _number(name: str, value: float) -> float:
+    if isinstance(value, bool):
+        raise ParameterError(f"{name} must be a number, got {value!r}")
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be a number, got {value!r}") from None

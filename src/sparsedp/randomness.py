@@ -1,0 +1,178 @@
+"""Random words, and exact samplers on top of them.
+
+Production words come from AES-256-CTR keyed by the operating system, a fresh key for every stream and again in
+every forked child. Samplers compare words with the integer thresholds of `laws`; the number of words they consume
+depends on the noise at most (the rare high part of a geometric variable), never on the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from . import _native
+from .laws import WORD_BITS, Geometric, Passing, TwoSided
+
+Words = npt.NDArray[np.uint64]
+
+_CHUNK_BYTES = 1 << 20
+_ZEROS = bytes(_CHUNK_BYTES)
+_MAX_WORD = np.uint64((1 << 64) - 1)
+
+# Draws are made in pieces of about this many words, so that memory stays bounded at any number of keys.
+_PIECE_WORDS = 1 << 22
+
+
+class Randomness:
+    """A stream of uniform 64-bit words, safe to share between threads and after a fork."""
+
+    reproducible = False
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._start()
+
+    def _key(self) -> bytes:
+        return os.urandom(32)
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        # A key is used for one stream only, so the counter may start at zero.
+        self._keystream: CipherContext = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
+
+    def words(self, count: int) -> Words:
+        """The next `count` words of the stream."""
+        out = np.empty(count, np.uint64)
+        view = memoryview(out).cast("B")
+        with self._lock:
+            if self._process != os.getpid():  # a child must not repeat its parent's stream
+                self._start()
+            for at in range(0, len(view), _CHUNK_BYTES):
+                piece = view[at : at + _CHUNK_BYTES]
+                self._keystream.update_into(_ZEROS[: len(piece)], piece)
+        return out
+
+    def below(self, bound: int) -> int:
+        """A uniform integer in [0, bound), by rejection."""
+        bits = (bound - 1).bit_length()
+        count = -(-bits // 64)
+        while True:
+            value = int.from_bytes(self.words(count).tobytes(), "little") >> (64 * count - bits)
+            if value < bound:
+                return value
+
+
+class ReproducibleRandomness(Randomness):
+    """A stream that repeats for the same seed. For tests and experiments only: it protects nobody."""
+
+    reproducible = True
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        super().__init__()
+
+    def _key(self) -> bytes:
+        return hashlib.sha256(f"sparsedp reproducible stream {self._seed}".encode()).digest()
+
+
+_override: ContextVar[Randomness | None] = ContextVar("sparsedp_randomness", default=None)
+
+
+def fresh_randomness() -> Randomness:
+    """A new secure stream, or the reproducible one inside `reproducible_for_tests`."""
+    return _override.get() or Randomness()
+
+
+@contextmanager
+def reproducible_for_tests(seed: int) -> Iterator[ReproducibleRandomness]:
+    """Everything released inside this block repeats for the same seed, and says so. Never for real data."""
+    stream = ReproducibleRandomness(seed)
+    token = _override.set(stream)
+    try:
+        yield stream
+    finally:
+        _override.reset(token)
+
+
+def bernoulli(randomness: Randomness, thresholds: Words) -> npt.NDArray[np.bool_]:
+    """Independent events of probability thresholds[i] / 2^64."""
+    return randomness.words(len(thresholds)) < thresholds
+
+
+def geometric(randomness: Randomness, law: Geometric, count: int) -> Words:
+    """`count` draws of a geometric law, saturating at 2^64 - 1."""
+    digits = np.array(law.digits, np.uint64)
+    out = np.zeros(count, np.uint64)
+    if len(digits):
+        for piece in _pieces(count, len(digits)):
+            length = piece.stop - piece.start
+            out[piece] = _native.geometric(randomness.words(length * len(digits)), digits)
+    step = np.uint64(law.period) if len(digits) < WORD_BITS else _MAX_WORD
+    for alive in _high_part(randomness, law, count):
+        room = _MAX_WORD - out[alive]
+        out[alive] += np.minimum(step, room)
+    return out
+
+
+def two_sided(randomness: Randomness, law: TwoSided, count: int) -> npt.NDArray[np.int64]:
+    """`count` draws of a two-sided geometric law, saturating at ±2^62."""
+    digits = np.array(law.magnitude.digits, np.uint64)
+    stride = len(digits) + 2
+    out = np.empty(count, np.int64)
+    for piece in _pieces(count, stride):
+        length = piece.stop - piece.start
+        out[piece] = _native.two_sided(randomness.words(length * stride), law.zero, digits)
+    limit = np.int64(1 << 62)
+    step = np.int64(law.magnitude.period)
+    for alive in _high_part(randomness, law.magnitude, count):
+        grown = np.minimum(np.abs(out[alive]) + step, limit)
+        out[alive] = np.sign(out[alive]) * grown  # zero stays zero: its high part is drawn, and ignored
+    return out
+
+
+def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Positions whose high part grows by one more step, round after round until none is left."""
+    alive = np.arange(0)
+    for piece in _pieces(count, 1):
+        found = np.flatnonzero(randomness.words(piece.stop - piece.start) < np.uint64(law.tail))
+        alive = np.concatenate([alive, found + piece.start])
+    while len(alive):
+        yield alive
+        alive = alive[randomness.words(len(alive)) < np.uint64(law.tail)]
+
+
+def passing_positions(randomness: Randomness, law: Passing, domain: int) -> Words:
+    """The positions of [0, domain) that pass, ascending: time in their number, not in the domain."""
+    found: list[int] = []
+    position = -1
+    batch = 16
+    while True:
+        for gap in geometric(randomness, law.gap, batch).tolist():
+            position += gap + 1
+            if position >= domain:
+                return np.array(found, np.uint64)
+            found.append(position)
+        batch = min(2 * batch, 1 << 16)
+
+
+def flip(randomness: Randomness, array: Words, numerator: int, digits: int) -> None:
+    """Flip every bit of the array independently with probability numerator / 2^digits, in place."""
+    for piece in _pieces(len(array), digits):
+        part = array[piece]
+        _native.flip(part, randomness.words(len(part) * digits), numerator, digits)
+
+
+def _pieces(count: int, words_each: int) -> Iterator[slice]:
+    size = max(1, _PIECE_WORDS // max(1, words_each))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

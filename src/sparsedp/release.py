@@ -1,0 +1,192 @@
+"""`release()` builds a release; a `Release` answers for any key."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import ParameterError
+from .hashing import Key, KeySpace
+from .inputs import CountsLike, check_domain, combine, key_ids, read_pairs, to_cells
+from .mechanisms import Arrays, Plan, Problem
+from .planning import SIZING_SHARE, Sizing, make_problem, needs_sizing, plan_problem
+from .randomness import Randomness, Words, fresh_randomness
+from .table import LARGEST_COUNT, Counts, add_noise
+
+Floats = npt.NDArray[np.float64]
+
+
+class Stored(NamedTuple):
+    """The explicitly stored keys, ascending, and their noisy values.
+
+    Keys are integers of the domain, or 64-bit fingerprints when keys are hashed.
+    """
+
+    keys: Words
+    values: Floats
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """A differentially private sparse vector: everything in it may be published."""
+
+    plan: Plan
+    key_space: KeySpace
+    parts: tuple[Arrays, ...]  # the counts, and for signed values a second release of their negatives
+    reproducible: bool
+
+    @property
+    def epsilon(self) -> float:
+        """The exact ε that was spent, rounded up."""
+        return self.plan.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The exact δ that was spent, rounded up."""
+        return self.plan.delta
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+        return self.plan.mechanism
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for part in self.parts for array in part.values())
+
+    def __getitem__(self, key: Key) -> float:
+        return float(self._estimates(np.array([self.key_space.id(key)], np.uint64), clamp=True)[0])
+
+    def lookup(self, keys: object, *, estimator: str = "paper", clamp: bool = True) -> Floats:
+        """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column."""
+        if estimator != "paper":
+            raise ParameterError(f"estimator must be 'paper' for mechanism {self.mechanism!r}, got {estimator!r}")
+        return self._estimates(self.key_space.ids(keys), clamp)
+
+    def interval(self, keys: object, confidence: float = 0.95) -> tuple[Floats, Floats]:
+        """Bounds (low, high) that each cover their true value with at least the given confidence."""
+        if not 0 < confidence < 1:
+            raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+        ids = self.key_space.ids(keys)
+        failure = (1 - confidence) / len(self.parts)
+        bounds = [self.plan.interval(part, ids, failure) for part in self.parts]
+        low, high = bounds[0]
+        if len(bounds) == 2:
+            low, high = low - bounds[1][1], high - bounds[1][0]
+        return self.plan.clamp(low) * self._step, self.plan.clamp(high) * self._step
+
+    def stored(self) -> Stored:
+        """The explicitly stored keys and their values, ascending by key."""
+        tables = [self.plan.stored(part) for part in self.parts]
+        keys = np.concatenate([table.ids for table in tables])
+        values = np.concatenate([sign * table.values for sign, table in zip((1, -1), tables, strict=False)])
+        order = np.argsort(keys, kind="stable")
+        return Stored(keys[order], values[order] * self._step)
+
+    @property
+    def _step(self) -> float:
+        return float(self.plan.problem.neighbours.step)
+
+    def _estimates(self, ids: Words, clamp: bool) -> Floats:
+        cells = self.plan.estimate(self.parts[0], ids)
+        if len(self.parts) == 2:
+            cells = cells - self.plan.estimate(self.parts[1], ids)
+        return (self.plan.clamp(cells) if clamp else cells) * self._step
+
+    def __repr__(self) -> str:
+        note = ", reproducible: for tests only" if self.reproducible else ""
+        return f"<Release {self.mechanism}, ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, {self.nbytes} bytes{note}>"
+
+
+def release(
+    counts: CountsLike,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    mechanism: str = "auto",
+    nonzero: int | None = None,
+    total: float | None = None,
+    upper: float | None = None,
+    domain: int | None = None,
+    sensitivity: float = 1,
+    step: float | None = None,
+    signed: bool = False,
+    sizing_share: float = SIZING_SHARE,
+    **options: object,
+) -> Release:
+    """Release counts with (ε, δ)-differential privacy.
+
+    Parameters
+    ----------
+    counts
+        A mapping, a pair (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow: key, value) or
+        a SciPy sparse row. Keys are str, bytes or int; values of the same key are summed.
+    epsilon, delta
+        The privacy to spend. The release states the exact amounts, which are never larger.
+    mechanism
+        A name from `compare`, or "auto".
+    nonzero, total
+        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding
+        and cost accuracy only when broken (for `compact` see there). Without either, a share `sizing_share` of ε estimates the size.
+    upper
+        A public bound on the values; larger ones are cut.
+    domain
+        Keys are the integers in [0, domain). Without it, keys are hashed to 64 bits.
+    sensitivity
+        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all.
+    step
+        Values are real and are rounded at random to multiples of this step.
+    signed
+        Values may be negative.
+    options
+        Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
+    """
+    problem = make_problem(
+        epsilon=epsilon,
+        delta=delta,
+        nonzero=nonzero,
+        total=total,
+        upper=upper,
+        domain=domain,
+        sensitivity=sensitivity,
+        step=step,
+        signed=signed,
+    )
+    sizing = Sizing.plan(problem, sizing_share) if needs_sizing(problem, mechanism, domain is None) else None
+    plan_problem(problem if sizing is None else sizing.sized(problem, 1), mechanism, domain is None, options)
+
+    pairs = read_pairs(counts, signed, real=step is not None)
+    domain = check_domain(domain, pairs)
+    if domain is not None:
+        problem = replace(problem, domain=domain)
+        if sizing is not None and not needs_sizing(problem, mechanism, hashed=False):
+            sizing = None  # a sparse row's domain may be small enough to need no size
+    randomness = fresh_randomness()
+    space = KeySpace.draw(domain, randomness)
+    ids = key_ids(pairs, space)
+    cells = to_cells(pairs, problem.neighbours.step if step is not None else None, randomness)
+    ids, cells = combine(ids, cells, problem.upper_cells)
+    if sizing is not None:
+        problem = sizing.sized(problem, _noisy_size(problem, sizing, cells, randomness))
+    plan = plan_problem(problem, mechanism, domain is None, options)
+    return Release(plan, space, _build_parts(plan, ids, cells, randomness), randomness.reproducible)
+
+
+def _noisy_size(problem: Problem, sizing: Sizing, cells: Counts, randomness: Randomness) -> int:
+    """Noisy k (one count changes it by at most one), or noisy n in cells for real vectors."""
+    size = int(np.abs(cells).astype(object).sum()) if problem.neighbours.real else len(cells)
+    return int(add_noise(np.array([min(size, LARGEST_COUNT)]), sizing.law, randomness)[0])
+
+
+def _build_parts(plan: Plan, ids: Words, cells: Counts, randomness: Randomness) -> tuple[Arrays, ...]:
+    if plan.releases == 1:
+        return (plan.build(ids, cells, randomness),)
+    positive, negative = cells > 0, cells < 0
+    return (
+        plan.build(ids[positive], cells[positive], randomness),
+        plan.build(ids[negative], -cells[negative], randomness),
+    )

@@ -1,0 +1,178 @@
+"""The threshold stage: which keys are stored with a noisy value, and the table that holds them.
+
+`PureStage` is the paper's Threshold (Cormode et al.): noise on *every* key of the domain, zeros included, and a key
+is stored if its noisy value is at least T. `StableStage` is Threshold2 (Korolova et al.): noise on non-zero keys
+only, which costs δ. Both state their exact loss. Proofs: docs/privacy.md; exact tests: tests/test_exact_threshold.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
+from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, two_sided
+
+Counts = npt.NDArray[np.int64]
+
+# Counts saturate here and noise at twice this, so that clipping the sum is post-processing of unbounded noise.
+LARGEST_COUNT = 1 << 61
+
+
+@dataclass(frozen=True)
+class Table:
+    """Stored pairs, sorted by id."""
+
+    ids: Words
+    values: Counts
+
+    @classmethod
+    def sorted(cls, ids: Words, values: Counts) -> Table:
+        """The table of the given pairs; the order in which they came is forgotten."""
+        order = np.argsort(ids)
+        return cls(ids[order], values[order])
+
+    def find(self, ids: Words) -> tuple[npt.NDArray[np.bool_], Counts]:
+        """Which of the ids are stored, and their values (0 where not)."""
+        at = _native.find(self.ids, ids)
+        stored = at >= 0
+        values = np.zeros(len(ids), np.int64)
+        values[stored] = self.values[at[stored]]
+        return stored, values
+
+
+def thresholded_interval(
+    table: Table, ids: Words, threshold: int, error: float
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Which ids are stored, and bounds of every count that hold whenever its noise is at most `error`.
+
+    A stored value is off by its noise; a key that is not stored has count + noise below the threshold.
+    """
+    stored, values = table.find(ids)
+    low = np.where(stored, values - error, 0.0)
+    high = np.where(stored, values + error, threshold - 1 + error)
+    return stored, low, high
+
+
+def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:
+    """counts + noise, clipped to ±2^61."""
+    noisy = np.minimum(counts, LARGEST_COUNT) + two_sided(randomness, law, len(counts))
+    return np.clip(noisy, -LARGEST_COUNT, LARGEST_COUNT)
+
+
+@dataclass(frozen=True)
+class PureStage:
+    """Threshold: every key of the domain gets noise and is stored if it reaches `threshold`. Pure, any domain."""
+
+    noise: TwoSided
+    threshold: int
+    passing: Passing
+    domain: int
+
+    @classmethod
+    def plan(cls, rate: Decimal, domain: int, stored_zeros: Fraction) -> PureStage:
+        """The smallest threshold T >= 1 with at most `stored_zeros` zero keys stored in expectation."""
+        noise = TwoSided.with_rate(rate)
+        threshold = noise.smallest_tail(min(stored_zeros / domain, noise.one_side))
+        return cls(noise, threshold, Passing.with_chance(noise.at_least(threshold)), domain)
+
+    @cached_property
+    def step_loss(self) -> Decimal:
+        """The largest change of the log-probability of any output when one count changes by one, rounded up."""
+        excess = self.noise.magnitude
+        with precise():
+            low, high = map(log_bounds, self.passing.chance)
+            log_chance = Interval(low.low, high.high)
+            # ln P[0 is stored with v] + λ v, to be compared with the same for counts of one and more
+            shift = log_bounds(excess.at_zero) + self.noise.rate * self.threshold
+            zero = log_chance + shift + excess.deviation
+        stored = zero.hull(self.noise.deviation).width
+        one_absent = 1 - self.noise.at_least(self.threshold - 1)
+        with precise(ROUND_CEILING):
+            absent = [log_bounds((1 - chance) / one_absent) for chance in self.passing.chance]
+            unstored = max(abs(bound) for pair in absent for bound in pair)
+            return max(self.noise.rate + stored + GUARD, unstored)
+
+    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
+        """Step (1) and (2) of Threshold for all of the domain, without looping over it."""
+        values = add_noise(counts, self.noise, randomness)
+        kept = values >= self.threshold
+        zeros = passing_positions(randomness, self.passing, self.domain)
+        at = _native.find(zeros, ids)
+        zeros = np.delete(zeros, at[at >= 0])  # a non-zero key has had its own noise
+        excess = geometric(randomness, self.noise.magnitude, len(zeros))
+        zero_values = self.threshold + np.minimum(excess, LARGEST_COUNT - self.threshold).astype(np.int64)
+        return Table.sorted(np.concatenate([ids[kept], zeros]), np.concatenate([values[kept], zero_values]))
+
+
+@dataclass(frozen=True)
+class StableStage:
+    """Threshold2: non-zero keys get noise and are stored if they reach `threshold`; costs δ.
+
+    Counts below `unit` (a power of two, at least the distance of neighbours; the paper's 1) are first rounded at
+    random to 0 or `unit`, so that a neighbour who spreads over many keys creates no more than one key's chance of
+    being stored. Neighbours are `distance` cells apart.
+    """
+
+    noise: TwoSided
+    threshold: int
+    unit: int
+    distance: Fraction
+
+    @classmethod
+    def plan(cls, rate: Decimal, distance: Fraction, delta: Fraction) -> StableStage:
+        """The smallest threshold whose δ is within the given one and whose step loss covers "not stored"."""
+        noise = TwoSided.with_rate(rate)
+        unit = 1 << (math.floor(distance) - 1).bit_length()
+        return cls(noise, unit + noise.smallest_tail(delta * unit / distance), unit, distance)._covered()
+
+    @classmethod
+    def at_threshold(cls, rate: Decimal, distance: Fraction, threshold: int) -> StableStage:
+        """A given threshold, raised if the step loss would not cover "not stored"."""
+        unit = 1 << (math.floor(distance) - 1).bit_length()
+        return cls(TwoSided.with_rate(rate), max(threshold, unit + 1), unit, distance)._covered()
+
+    def _covered(self) -> StableStage:
+        stage = self
+        while not stage.absence_is_covered:
+            stage = replace(stage, threshold=stage.threshold + 1)
+        return stage
+
+    @property
+    def stored_chance(self) -> Fraction:
+        """P[unit + η >= T], exactly."""
+        return self.noise.at_least(self.threshold - self.unit)
+
+    @property
+    def delta(self) -> Fraction:
+        """The probability that a key which a neighbour lacks is stored, for the worst neighbour."""
+        return self.stored_chance * self.distance / self.unit
+
+    @property
+    def step_loss(self) -> Decimal:
+        """The loss of one count away from the δ event."""
+        return self.noise.step_loss
+
+    @property
+    def absence_is_covered(self) -> bool:
+        """Whether moving a count by one below `unit` changes P[not stored] by no more than the step loss."""
+        change = self.stored_chance / (self.unit * (1 - self.stored_chance))
+        return log_bounds(1 + change).high <= self.step_loss
+
+    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
+        """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""
+        if self.unit > 1:
+            small = counts < self.unit
+            chances = counts[small].astype(np.uint64) << np.uint64(65 - self.unit.bit_length())  # count/unit
+            counts = counts.copy()
+            counts[small] = np.where(bernoulli(randomness, chances), self.unit, 0)
+        values = add_noise(counts, self.noise, randomness)
+        kept = (counts != 0) & (values >= self.threshold)
+        return Table.sorted(ids[kept], values[kept])
