@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,9 @@ from .randomness import Words
 
 if TYPE_CHECKING:
     from .hashing import KeySpace
+
+# Arrow's own exceptions are subclasses of these.
+_CONVERSION_ERRORS = (ValueError, TypeError, OverflowError, NotImplementedError)
 
 
 def import_pyarrow() -> Any:
@@ -29,15 +33,42 @@ def as_chunked_array(column: object) -> Any:
     pyarrow = import_pyarrow()
     if isinstance(column, pyarrow.ChunkedArray):
         return column
-    if hasattr(column, "__arrow_c_stream__"):
-        return pyarrow.chunked_array(column)
-    return pyarrow.chunked_array([pyarrow.array(column)])
+    try:
+        if hasattr(column, "__arrow_c_stream__"):
+            return pyarrow.chunked_array(column)
+        return pyarrow.chunked_array([pyarrow.array(column)])
+    except _CONVERSION_ERRORS as error:
+        raise InputError(f"a column must be of one type that Arrow has: {error}") from None
+
+
+def as_two_columns(table: object) -> tuple[Any, Any]:
+    """The key and the value column of any table that speaks Arrow."""
+    try:
+        columns = import_pyarrow().table(table)
+    except _CONVERSION_ERRORS as error:
+        raise InputError(
+            f"counts must be a table of two columns, key and value, got {type(table).__name__}: {error}"
+        ) from None
+    check_two_columns(columns.column_names)
+    return columns.column(0), columns.column(1)
+
+
+def check_two_columns(names: Iterable[object]) -> None:
+    """`InputError` unless there are two names."""
+    names = list(names)
+    if len(names) != 2:
+        got = ", ".join(map(str, names)) or "none"
+        raise InputError(f"a table of counts must have two columns, key and value, got {got}")
 
 
 def refuse_nulls(column: Any, what: str) -> None:
     """`InputError` with the position of the first null."""
-    if column.null_count:
-        position = column.is_null().to_numpy().argmax()
+    # A dictionary may have a null among its values, which is no null of the column.
+    if column.null_count or import_pyarrow().types.is_dictionary(column.type):
+        nulls = column.is_null().to_numpy()
+        if not nulls.any():
+            return
+        position = int(nulls.argmax())
         raise InputError(f"{what} at position {position} is null; drop or fill missing rows first")
 
 
@@ -45,8 +76,14 @@ def key_ids(space: KeySpace, keys: object) -> Words:
     """The ids of an Arrow column of strings, binaries, integers, or a dictionary of those."""
     column = as_chunked_array(keys)
     refuse_nulls(column, "key")
-    parts = [_chunk_ids(space, chunk) for chunk in column.chunks]
-    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    if not len(column):  # of any type: an empty column is often of nulls
+        return np.empty(0, np.uint64)
+    types = import_pyarrow().types
+    if space.seed is None and types.is_dictionary(column.type):  # a value that no row has may lie outside
+        column = column.cast(column.type.value_type)
+    if types.is_integer(column.type):
+        return space.integers(column.to_numpy())
+    return np.concatenate([_chunk_ids(space, chunk) for chunk in column.chunks])
 
 
 def _chunk_ids(space: KeySpace, chunk: Any) -> Words:

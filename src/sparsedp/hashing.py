@@ -10,9 +10,10 @@ Hash seeds are drawn independently of the data, so privacy holds for every outco
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class KeySpace:
             return self._from_sequence(keys)
         if isinstance(keys, np.ndarray):
             return self._from_numpy(keys)
+        if hasattr(keys, "to_numpy") and isinstance(getattr(keys, "dtype", None), np.dtype):
+            return self._from_numpy(keys.to_numpy())  # a pandas column that is a NumPy array
         if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
             from .arrow import key_ids
 
@@ -87,6 +90,8 @@ class KeySpace:
     def _from_numpy(self, keys: np.ndarray) -> Words:
         if keys.ndim != 1:
             raise KeyTypeError(f"keys must be one-dimensional, got {keys.ndim} dimensions")
+        if not len(keys):  # of any type: np.array([]) is of floats
+            return np.empty(0, np.uint64)
         if keys.dtype.kind in "iu":
             return self.integers(keys)
         if keys.dtype.kind in "USOT":  # strings, bytes, objects, variable-width strings
@@ -102,10 +107,10 @@ class KeySpace:
             self._refuse(keys, ids)
         return ids
 
-    def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> None:
+    def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> NoReturn:
         """Say what is wrong with the key at a position that a kernel refused."""
         key, kind = keys[position], type(keys[position]).__name__
-        is_integer = not isinstance(key, (bool, float)) and hasattr(key, "__index__")
+        is_integer = _is_integer(key)
         if self.seed is None:
             message = f"key {key!r} at position {position} must be an integer in [0, {self.domain})"
             raise InputError(message) if is_integer else KeyTypeError(f"{message}, got {kind}")
@@ -114,11 +119,24 @@ class KeySpace:
         first = keys[0]
         if (isinstance(key, str), isinstance(key, bytes)) != (isinstance(first, str), isinstance(first, bytes)):
             raise KeyTypeError(
-                f"keys must all be of one type, got {type(first).__name__} at position 0 and {kind} at position {position}"
+                f"keys must all be of one type, got {type(first).__name__} at position 0 "
+                f"and {kind} at position {position}; convert them to one"
             )
         if is_integer:
-            raise InputError(f"integer key {key} at position {position} must be in [-2^63, 2^64); use str for larger ones")
-        raise InputError(f"key {key!r} at position {position} is not valid Unicode (it has a lone surrogate)")
+            raise InputError(
+                f"integer key {key!r} at position {position} must be in [-2^63, 2^64); use str for larger ones"
+            )
+        raise InputError(
+            f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes for it"
+        )
+
+
+def _is_integer(key: object) -> bool:
+    try:
+        operator.index(key)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        return False
+    return not isinstance(key, bool)
 
 
 def draw_row_functions(randomness: Randomness, levels: int) -> Words:

@@ -170,6 +170,14 @@ class Geometric:
             result *= chance if below >> i & 1 else 1 - chance
         return result
 
+    def scaled(self, n: int, scale: int) -> int:
+        """⌊scale · P[n]⌋ for n >= 0, without the cost of reducing fractions."""
+        steps, below = divmod(n, self.period)
+        product = scale * (self._scale - self.tail) * self.tail**steps
+        for i, threshold in enumerate(self.digits):
+            product *= threshold if below >> i & 1 else self._scale - threshold
+        return product >> (self.word_bits * (1 + steps + len(self.digits)))
+
     def at_least(self, n: int) -> Fraction:
         """P[G >= n], exactly."""
         if n <= 0:

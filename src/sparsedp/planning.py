@@ -63,9 +63,12 @@ def make_problem(
 def _positive(name: str, value: float) -> Fraction:
     """A positive number as the decimal that was written: 0.1 is one tenth."""
     try:
-        if isinstance(value, bool):
+        if isinstance(value, (bool, str, bytes)):
             raise TypeError
-        exact = Fraction(value) if isinstance(value, Rational) else Fraction(repr(float(value)))
+        if isinstance(value, Rational):  # a NumPy integer too, whose arithmetic would overflow
+            exact = Fraction(int(value.numerator), int(value.denominator))
+        else:
+            exact = Fraction(repr(float(value)))
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{name} must be a finite number, got {value!r}") from None
     if exact <= 0:

@@ -89,7 +89,7 @@ def check_delta(delta: float) -> float:
 
 
 def _number(name: str, value: float) -> float:
-    if isinstance(value, bool):
+    if isinstance(value, (bool, str, bytes)):
         raise ParameterError(f"{name} must be a number, got {value!r}")
     try:
         return float(value)

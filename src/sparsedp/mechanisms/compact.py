@@ -6,7 +6,7 @@ neighbours that both have at most `nonzero` non-zero keys (the paper's Definitio
 `nonzero` must be a public fact. If it is broken nevertheless, what is published is pure noise.
 
 The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one for each noisy
-value v, with n_v/P within 1/P of the law of a zero count, so a key that was never inserted decodes to fresh noise. ε follows
+value v, with n_v/P within 2/P of the law of a zero count, so a key that was never inserted decodes to fresh noise. ε follows
 from the thresholds of the noise and from the smallest n_v. Proof: docs/privacy.md, "Compact". Exact test:
 tests/test_exact_compact.py.
 """
@@ -56,10 +56,12 @@ class Buckets:
 
     @cached_property
     def ends(self) -> list[int]:
-        """ends[v]: elements below it decode to at most v; from the exact law of clamp(η, 0, largest)."""
-        masses = [1 - self.noise.at_least(1), *(self.noise.probability(v) for v in range(1, self.largest))]
-        inner = [math.floor(self.prime * mass) for mass in accumulate(masses)]
-        return [*inner, self.prime]
+        """ends[v]: elements below it decode to at most v; P[clamp(η, 0, largest) <= v] · P, less than one element off."""
+        extra = 1 << 64  # so that the floors of all values together are less than one element off
+        at_most_zero = math.floor((1 - self.noise.one_side) * self.prime * extra)
+        side = math.floor(self.noise.one_side * self.prime * extra)
+        masses = (self.noise.magnitude.scaled(v - 1, side) for v in range(1, self.largest))
+        return [end // extra for end in accumulate(masses, initial=at_most_zero)] + [self.prime]
 
     @cached_property
     def widths(self) -> list[int]:
@@ -68,8 +70,8 @@ class Buckets:
 
     @cached_property
     def loss(self) -> Decimal:
-        """Bound on |ln(n_v / (P · P[v]))|, rounded up: widths err by less than one element."""
-        return round_up(Fraction(1, min(self.widths) - 1))
+        """Bound on |ln(n_v / (P · P[v]))|, rounded up: widths err by less than two elements, and ln(1 + t) <= t."""
+        return round_up(Fraction(2, min(self.widths) - 2))
 
     def decode(self, element: int) -> int:
         """The noisy value of a field element."""

@@ -66,7 +66,8 @@ class ThresholdAlpPlan(Plan):
         if upper is not None and upper <= stage.threshold:
             whole = Embedding.plan(problem, problem.rate(), max(1, upper), alpha, size_factor, scaling)
             return cls(problem, None, whole, Fraction(0))
-        rest = problem.rate(1 - share)
+        with precise():
+            rest = problem.rate(1 - share)
         return cls(
             problem, stage, Embedding.plan(problem, rest, stage.threshold, alpha, size_factor, scaling), zeros
         )

@@ -1,0 +1,120 @@
+"""`python -m sparsedp.demo`: release the word counts of a long book, and compare estimates with the truth.
+
+What is released is ε-differentially private for one occurrence of one word. The true counts that are printed
+beside the estimates are not: only a demo may show them.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+import textwrap
+import timeit
+from importlib.resources import files
+
+import numpy as np
+import numpy.typing as npt
+
+from .mechanisms import Plan
+from .release import Release, release
+
+EPSILON = 1.0
+PUBLIC_BOUND = 20_000  # on the number of different words: a round figure, not read off the data
+
+# From frequent to rare, and two that are not in the book.
+WORDS = ("the", "lord", "king", "jerusalem", "river", "honey", "eagle", "camel", "rainbow", "ostrich")
+ABSENT = ("telephone", "internet")
+
+ABSENT_WORDS = 10_000
+PREDICTIONS = 5  # each is a simulation, so this many words stand for their group
+
+
+def load_sample() -> dict[str, int]:
+    """The words of the King James Bible and how often each occurs (data/README.md)."""
+    with files("sparsedp").joinpath("data/kjv_words.csv").open(encoding="ascii") as file:
+        return {row["word"]: int(row["count"]) for row in csv.DictReader(file)}
+
+
+def main() -> None:
+    """Release the sample and print what a reader of the release sees."""
+    counts = load_sample()
+    _progress(f"the sample: {len(counts):,} words, {sum(counts.values()):,} occurrences; releasing ...")
+    released = release(counts, epsilon=EPSILON, nonzero=PUBLIC_BOUND)
+    _print_release(released, len(counts))
+    _print_words(released, counts)
+    _progress("predicting the error from the public parameters alone ...")
+    _print_errors(released, counts)
+
+
+def _print_release(released: Release, words: int) -> None:
+    plan = released.plan
+    _paragraph(
+        f"Released with {plan.mechanism} ({plan.reason}): exact ε = {plan.epsilon:.6f} (at most {EPSILON:g} "
+        f"was allowed), δ = {plan.delta:g}, {released.nbytes:,} bytes, "
+        f"{8 * released.nbytes / words:.1f} bits per word."
+    )
+    _paragraph(
+        "The release answers for any word, in the book or not. One occurrence of a word more or less changes "
+        f"the probability of any outcome by a factor of at most e^ε = {math.exp(plan.epsilon):.2f}."
+    )
+
+
+def _print_words(released: Release, counts: dict[str, int]) -> None:
+    words = [*WORDS, *ABSENT]
+    estimates, (lows, highs) = released.lookup(words), released.interval(words, confidence=0.95)
+    _row("word", "estimate", "guaranteed 95 % interval", "truth")
+    for word, estimate, low, high in zip(words, estimates, lows, highs, strict=True):
+        _row(word, f"{estimate:,.1f}", f"{low:,.0f} to {high:,.0f}", f"{counts.get(word, 0):,}")
+    print()
+    _paragraph(
+        "Each interval is made to hold the true count with a probability of at least 95 %, for any book of at "
+        f"most {PUBLIC_BOUND:,} words. That is the paper's guaranteed bound, and it is wide. Typical errors are "
+        "smaller:"
+    )
+
+
+def _print_errors(released: Release, counts: dict[str, int]) -> None:
+    truth = np.array(list(counts.values()), np.int64)
+    errors = np.abs(released.lookup(list(counts)) - truth)
+    absent = [f"absent-{number}" for number in range(ABSENT_WORDS)]  # no word of the sample has a digit
+    answers = released.lookup(absent)
+    _row("true count", "words", "mean absolute error", "predicted")
+    at_zero = _predict(released.plan, np.zeros(1, np.int64))
+    _row("0 (absent)", f"{len(absent):,}", f"{np.abs(answers).mean():.2f}", f"{at_zero:.2f}")
+    groups = {"1 to 9": truth < 10, "10 to 99": (truth >= 10) & (truth < 100), "100 and more": truth >= 100}
+    overall = 0.0
+    for name, group in groups.items():
+        predicted = _predict(released.plan, truth[group])
+        overall += predicted * float(group.mean())
+        _row(name, f"{group.sum():,}", f"{errors[group].mean():.2f}", f"{predicted:.2f}")
+    _row("all words", f"{len(truth):,}", f"{errors.mean():.2f}", f"{overall:.2f}")
+    print()
+    _paragraph(
+        "Predictions use the public parameters alone, here at a few typical counts of each group. They are "
+        f"cautious: they take the release to be as full as {PUBLIC_BOUND:,} frequent words would make it."
+    )
+    seconds = min(timeit.repeat(lambda: released.lookup(absent), number=1, repeat=5))
+    _paragraph(f"One lookup took {1e9 * seconds / len(absent):,.0f} ns in batches of {len(absent):,} words.")
+
+
+def _predict(plan: Plan, truth: npt.NDArray[np.int64]) -> float:
+    """The predicted mean absolute error, averaged over a few words evenly spaced by count."""
+    chosen = np.sort(truth)[(np.arange(1, 2 * PREDICTIONS, 2) * len(truth)) // (2 * PREDICTIONS)]
+    return float(np.mean([plan.error(value).mean_absolute for value in chosen.tolist()]))
+
+
+def _row(name: str, left: str, middle: str, right: str) -> None:
+    print(f"  {name:<12} {left:>10} {middle:>26} {right:>10}")
+
+
+def _paragraph(text: str) -> None:
+    print(textwrap.fill(text, 100), end="\n\n")
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
