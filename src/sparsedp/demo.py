@@ -68,9 +68,8 @@ def _print_words(released: Release, counts: dict[str, int]) -> None:
         _row(word, f"{estimate:,.1f}", f"{low:,.0f} to {high:,.0f}", f"{counts.get(word, 0):,}")
     print()
     _paragraph(
-        "Each interval is made to hold the true count with a probability of at least 95 %, for any book of at "
-        f"most {PUBLIC_BOUND:,} words. That is the paper's guaranteed bound, and it is wide. Typical errors are "
-        "smaller:"
+        "Each interval holds its true count with a probability of at least 95 %, for any book of at most "
+        f"{PUBLIC_BOUND:,} different words. The paper's guaranteed bounds are wide: typical errors are less:"
     )
 
 
