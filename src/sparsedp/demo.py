@@ -69,7 +69,7 @@ def _print_words(released: Release, counts: dict[str, int]) -> None:
     print()
     _paragraph(
         "Each interval holds its true count with a probability of at least 95 %, for any book of at most "
-        f"{PUBLIC_BOUND:,} different words. The paper's guaranteed bounds are wide: typical errors are less:"
+        f"{PUBLIC_BOUND:,} different words. The paper's guarantees are wide. Typical errors are smaller:"
     )
 
 
