@@ -32,7 +32,7 @@ bench: setup
 	$(BIN)/python -m benchmarks
 
 report: setup
-	$(BIN)/python -m benchmarks --table
+	$(BIN)/python -m sparsedp.experiments
 
 clean:
 	rm -rf .venv build

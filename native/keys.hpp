@@ -1,4 +1,4 @@
-// Keys to 64-bit fingerprints: canonical bytes are the payload followed by one type tag (docs/format.md).
+// Keys to 64-bit fingerprints: canonical bytes are the payload followed by one type tag (src/sparsedp/hashing.py).
 #pragma once
 #include <Python.h>
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 from itertools import product
 from typing import TypeVar
 
+import numpy as np
+
 from sparsedp.laws import precise
 from sparsedp.randomness import Randomness, Words
-
-import numpy as np
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 
@@ -34,7 +34,7 @@ def hockey_stick(p: Mapping[Outcome, Fraction], q: Mapping[Outcome, Fraction], f
     return sum((max(zero, mass - factor * q.get(outcome, zero)) for outcome, mass in p.items()), zero)
 
 
-def independent(*laws: Mapping[Hashable, Fraction]) -> dict[tuple[Hashable, ...], Fraction]:
+def independent(*laws: Mapping[Outcome, Fraction]) -> dict[tuple[Outcome, ...], Fraction]:
     """The joint law of independent variables."""
     joint = {}
     for outcomes in product(*laws):
@@ -45,7 +45,7 @@ def independent(*laws: Mapping[Hashable, Fraction]) -> dict[tuple[Hashable, ...]
     return joint
 
 
-class OutOfWords(Exception):
+class OutOfWordsError(Exception):
     """A sampler asked for more words than were prepared."""
 
 
@@ -57,7 +57,7 @@ class PreparedWords(Randomness):
 
     def words(self, count: int) -> Words:
         if count > len(self._left):
-            raise OutOfWords
+            raise OutOfWordsError
         taken, self._left = self._left[:count], self._left[count:]
         return np.array(taken, np.uint64)
 
@@ -72,7 +72,7 @@ def law_of_sampler(
     for words in product(range(1 << word_bits), repeat=length):
         try:
             outcome = draw(PreparedWords(words))
-        except OutOfWords:
+        except OutOfWordsError:
             short += each
         else:
             law[outcome] = law.get(outcome, Fraction(0)) + each

@@ -8,13 +8,13 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from statistics_helpers import LEVEL, chi_square_p
 
 from sparsedp import _native
 from sparsedp.embedding import Columns, dyadic_flip_probability
 from sparsedp.hashing import draw_row_functions
 from sparsedp.randomness import ReproducibleRandomness
 from sparsedp.rounding import LinearRounding
+from statistics_helpers import LEVEL, chi_square_p
 
 ONE = 1 << 64
 

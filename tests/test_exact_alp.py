@@ -7,9 +7,9 @@ from fractions import Fraction
 from itertools import product
 
 import pytest
-from exact import exp_up
 
 import sparsedp
+from exact import exp_up
 from sparsedp.embedding import dyadic_flip_probability
 from sparsedp.laws import precise
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
@@ -42,14 +42,11 @@ def array_law(rounding: LinearRounding, rows: int, positions: Positions, x: Vect
                     grown[array | bits] = grown.get(array | bits, Fraction(0)) + before * mass
         clean = grown
     noisy = {}
-    for output in range(1 << (rows * levels)):
-        noisy[output] = sum(
-            (
-                mass * flip ** (array ^ output).bit_count() * (1 - flip) ** (rows * levels - (array ^ output).bit_count())
-                for array, mass in clean.items()
-            ),
-            Fraction(0),
-        )
+    size = rows * levels
+    keep = 1 - flip
+    for output in range(1 << size):
+        flipped = ((mass, (array ^ output).bit_count()) for array, mass in clean.items())
+        noisy[output] = sum((mass * flip**n * keep ** (size - n) for mass, n in flipped), Fraction(0))
     return noisy
 
 

@@ -8,11 +8,11 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from exact import PreparedWords, exp_up
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sparsedp
+from exact import PreparedWords, exp_up
 from sparsedp.laws import TwoSided
 from sparsedp.mechanisms.compact import Buckets, CompactPlan, cut_to_total, interpolate
 from sparsedp.planning import make_problem
@@ -98,7 +98,7 @@ def test_encoding_is_uniform_inside_the_bucket() -> None:
 
 @given(st.lists(st.integers(1, 9), max_size=8), st.integers(0, 7), st.integers(1, 30))
 def test_cutting_to_a_total_at_most_doubles_a_change(counts: list[int], changed: int, total: int) -> None:
-    x = {key: count for key, count in enumerate(counts)}
+    x = dict(enumerate(counts))
     y = {**x, changed: x.get(changed, 0) + 1}
 
     def cut(vector: dict[int, int]) -> dict[int, int]:

@@ -8,8 +8,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from exact import exp_up
 
+from exact import exp_up
 from sparsedp.laws import TwoSided
 from sparsedp.privacy import Neighbours
 from sparsedp.randomness import ReproducibleRandomness

@@ -7,13 +7,12 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
-import numpy as np
 import pytest
-from exact import exp_up, hockey_stick, independent
-from test_laws import passing_probability
 
+from exact import exp_up, hockey_stick, independent
 from sparsedp.laws import Passing, TwoSided
 from sparsedp.table import PureStage, StableStage
+from test_laws import passing_probability
 
 Vector = tuple[int, ...]
 UNSTORED = None

@@ -7,8 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
-from exact import exp_up, law_of_sampler
 
+from exact import exp_up, law_of_sampler
 from sparsedp.laws import Geometric, Passing, TwoSided, float_up, log_bounds
 from sparsedp.randomness import Randomness, geometric, two_sided
 

@@ -42,7 +42,7 @@ class AlpBounds:
             return 1.0
         base, drift = self._walk
         exponent = error / (2 * self.alpha) - 0.5
-        return min(1.0, 2 * base**exponent / (math.sqrt(math.pi) * drift))
+        return min(1.0, 2 * math.pow(base, exponent) / (math.sqrt(math.pi) * drift))
 
     def error_with_probability(self, failure: float) -> float:
         """An error that is exceeded with probability at most `failure` (ψ), Lemma ALP1tailbounds."""

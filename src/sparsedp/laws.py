@@ -73,7 +73,7 @@ class Interval(NamedTuple):
     low: Decimal
     high: Decimal
 
-    def __add__(self, other: object) -> Interval:  # type: ignore[override]  # not a tuple's concatenation
+    def __add__(self, other: object) -> Interval:
         with precise():
             if isinstance(other, Interval):
                 return Interval(self.low + other.low, self.high + other.high)
@@ -173,7 +173,7 @@ class Geometric:
     def scaled(self, n: int, scale: int) -> int:
         """⌊scale · P[n]⌋ for n >= 0, without the cost of reducing fractions."""
         steps, below = divmod(n, self.period)
-        product = scale * (self._scale - self.tail) * self.tail**steps
+        product: int = scale * (self._scale - self.tail) * pow(self.tail, steps)
         for i, threshold in enumerate(self.digits):
             product *= threshold if below >> i & 1 else self._scale - threshold
         return product >> (self.word_bits * (1 + steps + len(self.digits)))
@@ -280,7 +280,7 @@ class Passing:
     def log_odds(self) -> Interval:
         """Bounds of ln(P[i passes] / P[i does not]) given what all other positions do.
 
-        Splitting a gap of g1 + 1 + g2 at i gives P[g1] P[g2] / P[g1 + 1 + g2] = P[0] exp(λ + e(g1) + e(g2) - e(g1+1+g2)),
+        Splitting a gap g = g1 + 1 + g2 at i multiplies by P[g1] P[g2] / P[g] = P[0] exp(λ + e(g1) + e(g2) - e(g)),
         and the same with tail sums when i is the last that passes.
         """
         low, high = self.gap.deviation

@@ -53,7 +53,7 @@ class Randomness:
     def words(self, count: int) -> Words:
         """The next `count` words of the stream."""
         out = np.empty(count, np.uint64)
-        view = memoryview(out).cast("B")
+        view = memoryview(out.data).cast("B")
         with self._lock:
             if self._process != os.getpid():  # a child must not repeat its parent's stream
                 self._start()

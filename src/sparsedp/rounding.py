@@ -77,7 +77,7 @@ class LinearRounding:
         return whole, Fraction(fraction, 1 << _FRACTION_BITS)
 
     def heights(self, counts: npt.NDArray[np.int64], randomness: Randomness) -> Words:
-        """y = RandRound(count · slope), cut at `levels`."""
+        """Y = RandRound(count · slope), cut at `levels`."""
         whole, fraction = divmod(self.slope_fixed, 1 << _FRACTION_BITS)
         saturated = -(-(self.levels << _FRACTION_BITS) // self.slope_fixed)
         return _native.unary_heights(

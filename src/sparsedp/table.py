@@ -62,7 +62,7 @@ def thresholded_interval(
 
 
 def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:
-    """counts + noise, clipped to ±2^61."""
+    """Counts + noise, clipped to ±2^61."""
     noisy = np.minimum(counts, LARGEST_COUNT) + two_sided(randomness, law, len(counts))
     return np.clip(noisy, -LARGEST_COUNT, LARGEST_COUNT)
 

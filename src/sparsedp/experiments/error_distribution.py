@@ -15,7 +15,7 @@ _BITS_AT_ONCE = 1 << 25
 
 
 def simulate_errors(alpha: float, collision: float, runs: int, seed: int) -> npt.NDArray[np.float64]:
-    """estimate - x for `runs` keys: rounding, collisions with probability `collision` at every level, flips."""
+    """Estimate - x for `runs` keys: rounding, collisions with probability `collision` at every level, flips."""
     return np.concatenate(list(_batches(alpha, collision, runs, np.random.default_rng(seed))))
 
 

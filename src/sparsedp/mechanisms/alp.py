@@ -67,7 +67,7 @@ class Embedding:
             entries = min(entries, max(1, -(-problem.total_cells * rounding.slope_fixed >> 64)))
         rows = int(np.ceil(size_factor * entries))
         if rows > MOST_ROWS:
-            raise ParameterError(f"an embedding of {rows} rows is more than {MOST_ROWS}; lower nonzero= or size_factor=")
+            raise ParameterError(f"an embedding has at most {MOST_ROWS} rows, got {rows}; lower size_factor=")
         return cls(rounding, Columns(rows, rounding.levels, flip), entries)
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:

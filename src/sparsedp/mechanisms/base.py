@@ -211,7 +211,7 @@ class Plan(ABC):
         return self.error_with_probability_cells(failure / self.releases) * self.releases * self._step
 
     def tail_probability(self, error: float) -> float:
-        """A bound on the probability that one entry's error exceeds `error`: the inverse of `error_with_probability`."""
+        """A bound on P[one entry's error exceeds `error`]: the inverse of `error_with_probability`."""
         low, high = -200.0, -1e-9  # ln(failure): the error decreases in it
         if self.error_with_probability(math.exp(high)) > error:
             return 1.0

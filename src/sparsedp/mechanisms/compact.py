@@ -6,8 +6,8 @@ neighbours that both have at most `nonzero` non-zero keys (the paper's Definitio
 `nonzero` must be a public fact. If it is broken nevertheless, what is published is pure noise.
 
 The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one for each noisy
-value v, with n_v/P within 2/P of the law of a zero count, so a key that was never inserted decodes to fresh noise. ε follows
-from the thresholds of the noise and from the smallest n_v. Proof: docs/privacy.md, "Compact". Exact test:
+value v, with n_v/P within 2/P of the law of a zero count, so a key that was never inserted decodes to fresh noise.
+ε follows from the thresholds of the noise and from the smallest n_v. Proof: docs/privacy.md, "Compact". Exact test:
 tests/test_exact_compact.py.
 """
 
@@ -42,7 +42,7 @@ def import_flint() -> Any:
     try:
         import flint
     except ImportError:
-        raise MissingDependencyError("mechanism 'compact' needs python-flint: pip install 'sparsedp[compact]'") from None
+        raise MissingDependencyError("compact needs python-flint: pip install 'sparsedp[compact]'") from None
     return flint
 
 
@@ -56,7 +56,7 @@ class Buckets:
 
     @cached_property
     def ends(self) -> list[int]:
-        """ends[v]: elements below it decode to at most v; P[clamp(η, 0, largest) <= v] · P, less than one element off."""
+        """Elements below ends[v] decode to at most v: P · P[clamp(η, 0, largest) <= v], less than one element off."""
         extra = 1 << 64  # so that the floors of all values together are less than one element off
         at_most_zero = math.floor((1 - self.noise.one_side) * self.prime * extra)
         side = math.floor(self.noise.one_side * self.prime * extra)

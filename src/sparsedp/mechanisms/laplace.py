@@ -1,7 +1,8 @@
 """`laplace`: noise on every key of the domain, stored densely (Dwork et al. 2006; the paper's Algorithm 1).
 
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, with ε computed from the integer
-thresholds of the two-sided geometric noise. Proof: docs/privacy.md, "Dense noise". Exact test: tests/test_exact_laplace.py.
+thresholds of the two-sided geometric noise. Proof: docs/privacy.md, "Dense noise". Exact test:
+tests/test_exact_laplace.py.
 """
 
 from __future__ import annotations

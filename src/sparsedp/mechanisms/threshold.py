@@ -97,9 +97,11 @@ def worst_thresholded_error(rate: float, threshold: int) -> float:
     """
     a = np.exp(-rate)
     x = np.arange(0, 2 * threshold + 1, max(1, threshold // 1000), dtype=np.float64)
-    lost = np.where(x < threshold, 1 - a ** np.maximum(threshold - x, 0) / (1 + a), a ** np.maximum(x - threshold + 1, 0) / (1 + a))
-    # Below T: Σ_{j >= T - x} j P[η = j]; above: all of E|η| less the part beyond the threshold.
-    j = np.abs(threshold - x) + np.where(x < threshold, 0, 1)
-    beyond = a**j * (j + a / (1 - a)) / (1 + a)
-    kept = np.where(x < threshold, beyond, 2 * a / (1 - a**2) - beyond)
+    below = x < threshold
+    # The noise j at which the outcome changes, its tail P[η >= j], and the tail's share Σ_{i >= j} i P[η = i] of E|η|.
+    j = np.where(below, threshold - x, x - threshold + 1)
+    tail = a**j / (1 + a)
+    beyond = tail * (j + a / (1 - a))
+    lost = np.where(below, 1 - tail, tail)
+    kept = np.where(below, beyond, 2 * a / (1 - a**2) - beyond)
     return float(np.max(x * lost + kept))

@@ -1,0 +1,155 @@
+"""Plans: sizes before data, which mechanism when, and the comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sparsedp
+from sparsedp.errors import ParameterError
+from sparsedp.mechanisms import MECHANISMS
+from sparsedp.mechanisms.alp import AlpPlan
+from sparsedp.mechanisms.stability import StabilityPlan
+from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
+from sparsedp.planning import Sizing, make_problem
+from sparsedp.randomness import reproducible_for_tests
+
+
+def threshold_alp(**parameters: float) -> ThresholdAlpPlan:
+    plan = sparsedp.plan(mechanism="threshold-alp", **parameters)  # type: ignore[arg-type]  # keywords by name
+    assert isinstance(plan, ThresholdAlpPlan)
+    return plan
+
+
+def test_the_papers_parameters_are_the_defaults() -> None:
+    plan = threshold_alp(epsilon=1.0, nonzero=1000)
+    assert plan.embedding.columns.rows == 10_000
+    assert float(plan.embedding.columns.flip_probability) == pytest.approx(1 / 5, abs=2**-16)
+    assert plan.stage is not None
+    # t = ln(d/2)/ε₁ for Laplace noise; the geometric law needs as much, to one count
+    assert plan.stage.threshold == pytest.approx(np.log(2**63) / 0.5, abs=2)
+    assert plan.embedding.columns.levels == 15  # m = ⌈t ε₂/α⌉
+
+
+def test_the_papers_threshold_stays_available() -> None:
+    tight = sparsedp.plan(1.0, 1e-9, mechanism="stability")
+    paper = sparsedp.plan(1.0, 1e-9, mechanism="stability", threshold_rule="paper")
+    assert isinstance(tight, StabilityPlan)
+    assert isinstance(paper, StabilityPlan)
+    assert paper.stage.threshold == 23  # ⌈ln(10⁹) + 2⌉
+    assert tight.stage.threshold == 22
+    assert paper.delta < tight.delta <= 1e-9
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("step", [None, 0.1])
+@pytest.mark.parametrize("sensitivity", [1, 5])
+def test_no_plan_spends_more_than_it_was_given(mechanism: str, step: float | None, sensitivity: int) -> None:
+    for epsilon in (0.05, 0.7, 3.0, 20.0):
+        plan = sparsedp.plan(
+            epsilon, 1e-6, nonzero=50, upper=40, domain=5000, step=step, sensitivity=sensitivity, mechanism=mechanism
+        )
+        assert 0 < plan.epsilon <= epsilon
+        assert 0 <= plan.delta <= 1e-6
+        if mechanism in ("laplace", "threshold", "stability"):
+            assert plan.epsilon > 0.9999 * epsilon
+
+
+def test_predicted_size_is_the_size_of_the_release() -> None:
+    counts = dict.fromkeys(range(2000), 500)
+    for mechanism in ("threshold", "compact", "alp", "threshold-alp", "laplace"):
+        release = sparsedp.release(
+            counts, epsilon=1.0, nonzero=2000, upper=600, domain=1 << 20, mechanism=mechanism
+        )
+        assert release.plan.nbytes is not None
+        assert abs(release.nbytes - release.plan.nbytes) < 0.01 * release.plan.nbytes
+
+
+def test_auto_follows_the_papers_suggestions() -> None:
+    assert sparsedp.plan(1.0, domain=1000, nonzero=10).mechanism == "laplace"
+    assert sparsedp.plan(1.0, domain=10**7, nonzero=5 * 10**6).mechanism == "laplace"
+    assert sparsedp.plan(1.0, domain=10**9, nonzero=1000).mechanism == "threshold-alp"
+    pure, approximate = sparsedp.plan(1.0, nonzero=1000), sparsedp.plan(1.0, 1e-9, nonzero=1000)
+    assert pure.mechanism == approximate.mechanism == "threshold-alp"
+    assert pure.delta == 0 < approximate.delta
+    assert "sparse" in pure.reason
+    assert pure.nbytes is not None
+    assert approximate.nbytes is not None
+    assert approximate.nbytes < pure.nbytes
+
+
+def test_a_known_total_sizes_the_embedding_by_it() -> None:
+    # The paper's O(nε) variant: at most n ε₂/α keys set their first bit in expectation.
+    plan = sparsedp.plan(0.3, total=10_000, upper=100, mechanism="alp")
+    assert isinstance(plan, AlpPlan)
+    assert plan.embedding.columns.rows == pytest.approx(10 * 10_000 * 0.3 / 3, rel=0.01)
+
+
+def test_an_unknown_size_is_estimated_with_a_stated_share() -> None:
+    counts = dict.fromkeys(range(5000), 3)
+    with reproducible_for_tests(31):
+        release = sparsedp.release(counts, epsilon=1.0, mechanism="threshold-alp", scaling="exact")
+    problem = release.plan.problem
+    assert problem.nonzero is not None
+    assert 5000 - 300 < problem.nonzero < 5000 + 600
+    assert float(problem.sizing_loss) == pytest.approx(0.02, rel=1e-4)
+    assert 0.999 < release.epsilon <= 1.0
+
+
+def test_an_unknown_size_of_a_real_vector_is_estimated_through_its_total() -> None:
+    values = np.full(5000, 0.7)
+    with reproducible_for_tests(32):
+        release = sparsedp.release((np.arange(5000), values), epsilon=1.0, step=0.1, mechanism="threshold-alp")
+    total = release.plan.problem.total
+    assert total is not None
+    assert 3500 - 300 < total < 3500 + 600
+    assert release.plan.problem.nonzero is None
+    assert 0.99 < release.epsilon <= 1.0
+
+
+def test_the_noisy_size_is_rarely_too_small() -> None:
+    sizing = Sizing.plan(make_problem(epsilon=1.0), 0.02)
+    assert float(sizing.law.at_least(sizing.margin)) < 0.01
+
+
+def test_signed_values_double_the_space_but_not_the_loss() -> None:
+    one = sparsedp.plan(1.0, nonzero=1000, mechanism="threshold-alp")
+    two = sparsedp.plan(1.0, nonzero=1000, signed=True, mechanism="threshold-alp")
+    assert one.nbytes is not None
+    assert two.nbytes == 2 * one.nbytes
+    assert two.epsilon == one.epsilon
+    assert sparsedp.plan(1.0, domain=100, signed=True, mechanism="laplace").releases == 1
+
+
+def test_comparison_shows_every_mechanism_or_says_why_not() -> None:
+    comparison = sparsedp.compare(epsilon=1, delta=1e-9, nonzero=100_000, domain=2**64)
+    names = [row.mechanism for row in comparison]
+    assert names == ["laplace", "threshold", "compact", "alp", "threshold-alp", "threshold-alp, δ > 0", "stability"]
+    text = str(comparison)
+    for name in names:
+        assert name in text
+    assert "not possible" in comparison["laplace"].refusal
+    plan = comparison["threshold-alp, δ > 0"].plan
+    assert plan is not None
+    assert 0 < plan.delta <= 1e-9
+    with pytest.raises(KeyError):
+        comparison["no such row"]
+
+
+def test_every_mechanism_is_possible_in_a_small_comparison() -> None:
+    comparison = sparsedp.compare(epsilon=1, delta=1e-9, nonzero=100, domain=10**6)
+    assert all(row.plan is not None for row in comparison)
+    assert str(comparison).count("\n") >= len(comparison.rows)
+
+
+def test_an_embedding_without_any_size_is_refused() -> None:
+    with pytest.raises(ParameterError, match="nonzero= or total="):
+        sparsedp.plan(1.0, mechanism="threshold-alp")
+    with pytest.raises(ParameterError, match="nonzero= or total="):
+        sparsedp.plan(1.0, mechanism="compact")
+
+
+def test_a_domain_too_small_to_threshold_is_sent_to_laplace() -> None:
+    with pytest.raises(ParameterError, match="laplace"):
+        sparsedp.plan(1.0, domain=2, nonzero=1, mechanism="threshold")
+    assert sparsedp.plan(1.0, domain=1).mechanism == "laplace"
