@@ -91,8 +91,8 @@ def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
     types = pyarrow.types
     kind = chunk.type
     if types.is_dictionary(kind):
-        dictionary = _chunk_ids(space, chunk.dictionary)
-        return dictionary[chunk.indices.to_numpy()]
+        ids: Words = _chunk_ids(space, chunk.dictionary)[chunk.indices.to_numpy()]
+        return ids
     if types.is_integer(kind):
         return space.integers(chunk.to_numpy())
     if hasattr(types, "is_string_view") and (types.is_string_view(kind) or types.is_binary_view(kind)):

@@ -74,10 +74,11 @@ class KeySpace:
             if unsigned:
                 return _native.hash_unsigned(*self.seed, np.ascontiguousarray(values, np.uint64))
             return _native.hash_signed(*self.seed, np.ascontiguousarray(values, np.int64))
-        outside = values >= self.domain if unsigned else (values < 0) | (values >= self.domain)
+        ids = np.ascontiguousarray(values, np.uint64)
+        outside = (values < 0) | (ids > np.uint64(self.domain - 1))
         if outside.any():
             self._refuse(values.tolist(), int(np.argmax(outside)))
-        return np.ascontiguousarray(values, np.uint64)
+        return ids
 
     def columns(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
         """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
@@ -124,10 +125,10 @@ class KeySpace:
             )
         if is_integer:
             raise InputError(
-                f"integer key {key!r} at position {position} must be in [-2^63, 2^64); use str for larger ones"
+                f"key {key!r} at position {position} must be in [-2^63, 2^64); use str for larger integers"
             )
         raise InputError(
-            f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes for it"
+            f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes"
         )
 
 

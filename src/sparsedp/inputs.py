@@ -1,12 +1,15 @@
 """What callers hand in: dicts, pairs, pandas, polars, Arrow, SciPy rows → ids and integer counts.
 
-All of the data is checked before anything is drawn. A key that occurs several times counts with the sum of its
-values, as in a sparse matrix. Values become integer cells of the grid here, so nothing to the right knows floats.
+All of the data is checked before any noise is drawn; only the public hash seed comes earlier. A key that occurs
+several times counts with the sum of its values, as in a sparse matrix. Values become integer cells of the grid
+here, so nothing to the right knows floats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -14,7 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrow import as_chunked_array, import_pyarrow, refuse_nulls
+from .arrow import as_chunked_array, as_two_columns, check_two_columns, refuse_nulls
 from .errors import InputError, ParameterError
 from .hashing import KeySpace
 from .randomness import Randomness, Words
@@ -34,10 +37,10 @@ class Pairs:
     domain: int | None = None
 
 
-def read_pairs(counts: CountsLike, signed: bool, real: bool) -> Pairs:
-    """Keys and checked values of any supported container; nothing is drawn yet."""
+def read_pairs(counts: CountsLike, signed: bool, step: Fraction | None) -> Pairs:
+    """Keys and checked values of any supported container, reals if there is a step; nothing is drawn yet."""
     keys, values, domain = _split(counts)
-    return Pairs(keys, check_values(values, signed, real), domain)
+    return Pairs(keys, check_values(values, signed, step), domain)
 
 
 def _split(counts: CountsLike) -> tuple[object, object, int | None]:
@@ -52,67 +55,100 @@ def _split(counts: CountsLike) -> tuple[object, object, int | None]:
         if len(row.shape) > 1 and row.shape[0] != 1:
             raise InputError(f"a sparse matrix must have one row, got shape {row.shape}")
         return np.asarray(row.coords[-1]), row.data, int(row.shape[-1])
-    if hasattr(counts, "items") and hasattr(counts, "index"):  # a pandas Series; a DataFrame has columns
+    if hasattr(counts, "iloc"):  # pandas: a Series, or a DataFrame, which has columns
         if not hasattr(counts, "columns"):
             return counts.index, counts.to_numpy(), None
+        check_two_columns(counts.columns)
+        return counts.iloc[:, 0], counts.iloc[:, 1].to_numpy(), None
     if hasattr(counts, "__arrow_c_stream__"):
-        table = import_pyarrow().table(counts)
-        if table.num_columns != 2:
-            names = ", ".join(table.column_names)
-            raise InputError(f"a table of counts must have two columns, key and value, got {names}")
-        return table.column(0), table.column(1), None
+        return *as_two_columns(counts), None
     raise InputError(
         f"counts must be a mapping, (keys, values), a Series, a two-column table or a sparse row, got {type(counts).__name__}"
     )
 
 
-def check_values(values: object, signed: bool, real: bool) -> npt.NDArray[np.float64] | Counts:
-    """The values as int64, or as float64 when they are real; `InputError` with the position of a bad one."""
+def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDArray[np.float64] | Counts:
+    """The values as int64, or as float64 if there is a step; `InputError` with the position of a bad one."""
     array = _as_numpy(values)
     if array.ndim != 1:
         raise InputError(f"values must be one-dimensional, got {array.ndim} dimensions")
     if array.dtype.kind == "O":
-        array = _from_objects(array)
+        array = _from_objects(array.tolist())
     if array.dtype.kind not in "iuf":
         raise InputError(f"values must be numbers, got {array.dtype}")
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
         _refuse(~np.isfinite(array), array, "must be finite", "drop or fix it")
-        if not real:
+        if step is None:
             _refuse(array != np.floor(array), array, "must be a whole number", "pass step= for real values")
     if not signed:
         _refuse(array < 0, array, "must not be negative", "pass signed=True to allow negative values")
-    limit = float(1 << 63)
-    _refuse(np.abs(array.astype(np.float64)) >= limit, array, "must be below 2^63", "use a larger unit")
-    if real:
-        reals = array.astype(np.float64)
-        if array.dtype.kind != "f":
-            _refuse(np.abs(reals) > 2.0**53, array, "must be at most 2^53 when step= is given", "pass it as a float")
-        return reals
-    return array.astype(np.int64)
+    _refuse(_beyond_63_bits(array), array, "must be below 2^63", "use a larger unit")
+    if step is None:
+        return array.astype(np.int64)
+    if array.dtype.kind != "f":
+        inexact = (array > 1 << 53) | (array < -(1 << 53))
+        _refuse(inexact, array, "must be at most 2^53 when step= is given", "pass it as a float")
+    reals = array.astype(np.float64)
+    _refuse(np.abs(reals) > _largest_real(step), array, "must be below 2^63 steps", "use a larger step")
+    return reals
+
+
+def _beyond_63_bits(array: np.ndarray) -> npt.NDArray[np.bool_]:
+    # Integers are compared as integers: as a float, 2^63 - 1 would be rounded first.
+    beyond: npt.NDArray[np.bool_]
+    if array.dtype.kind == "f":
+        beyond = np.abs(array) >= 2.0**63
+    elif array.dtype.kind == "u":
+        beyond = array > np.uint64((1 << 63) - 1)
+    else:
+        beyond = array == np.iinfo(np.int64).min
+    return beyond
+
+
+def _largest_real(step: Fraction) -> float:
+    """The largest float that rounds to at most 2^63 - 1 steps, whichever way it goes."""
+    exact = ((1 << 63) - 1) * step
+    nearest = float(exact)
+    return nearest if nearest <= exact else math.nextafter(nearest, 0)
 
 
 def _as_numpy(values: object) -> np.ndarray:
     if isinstance(values, np.ndarray):
         return values
+    if hasattr(values, "to_numpy") and isinstance(getattr(values, "dtype", None), np.dtype):
+        return np.asarray(values.to_numpy())  # a pandas column that is a NumPy array
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         column = as_chunked_array(values)
         refuse_nulls(column, "value")
         return np.asarray(column.to_numpy())
-    try:
-        return np.asarray(values)
-    except (ValueError, OverflowError) as error:
-        raise InputError(f"values must be a sequence of numbers: {error}") from None
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
+        raise InputError(f"values must be a sequence of numbers, got {type(values).__name__}")
+    # NumPy would make one type of a mixture: floats of large integers, ones of True, strings of everything.
+    values = list(values)
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.array(values)
+    if kinds == {int}:
+        with suppress(OverflowError):  # then one of them is named below
+            return np.array(values, np.int64)
+    return _from_objects(values)
 
 
-def _from_objects(array: np.ndarray) -> np.ndarray:
-    """Python integers beyond 64 bits and mixed objects arrive as objects: convert, or name the culprit."""
-    for position, value in enumerate(array.tolist()):
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-            raise InputError(f"value {value!r} at position {position} must be a number, got {type(value).__name__}")
-        if isinstance(value, int) and abs(value) >= 1 << 63:
-            raise InputError(f"value {value} at position {position} must be below 2^63; use a larger unit")
-    return np.array(array.tolist())
+def _from_objects(values: list[Any]) -> np.ndarray:
+    """Python numbers as int64, or as float64 when there is a float among them; or name the culprit."""
+    whole = not any(isinstance(value, (float, np.floating)) for value in values)
+    largest = (1 << 63) - 1 if whole else 1 << 53
+    for position, value in enumerate(values):
+        if isinstance(value, (float, np.floating)):
+            continue
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            kind = type(value).__name__
+            raise InputError(f"value {value!r} at position {position} must be a number, got {kind}")
+        if abs(int(value)) > largest:
+            fix = "below 2^63; use a larger unit" if whole else "at most 2^53 beside floats; use one type"
+            raise InputError(f"value {value} at position {position} must be {fix}")
+    return np.array(values, np.int64 if whole else np.float64)
 
 
 def _refuse(bad: npt.NDArray[np.bool_], array: np.ndarray, must: str, fix: str) -> None:

@@ -145,8 +145,6 @@ class Sizing:
     @classmethod
     def plan(cls, problem: Problem, share: float) -> Sizing:
         """Noise that spends a share of the budget."""
-        if not 0 < share < 1:
-            raise ParameterError(f"sizing_share must be in (0, 1), got {share}")
         with precise(ROUND_FLOOR):
             return cls(TwoSided.with_rate(problem.step_budget * Decimal(share) * HEADROOM), share)
 
@@ -162,6 +160,13 @@ class Sizing:
         if problem.neighbours.real:
             return replace(problem, total=size * problem.neighbours.step, sizing_loss=loss)
         return replace(problem, nonzero=min(size, problem.domain), sizing_loss=loss)
+
+
+def check_sizing_share(share: float) -> float:
+    """A share in (0, 1), or `ParameterError`."""
+    if _positive("sizing_share", share) >= 1:
+        raise ParameterError(f"sizing_share must be in (0, 1), got {share}")
+    return float(share)
 
 
 def needs_sizing(problem: Problem, mechanism: str, hashed: bool) -> bool:

@@ -12,7 +12,7 @@ from .errors import ParameterError
 from .hashing import Key, KeySpace
 from .inputs import CountsLike, check_domain, combine, key_ids, read_pairs, to_cells
 from .mechanisms import Arrays, Plan, Problem
-from .planning import SIZING_SHARE, Sizing, make_problem, needs_sizing, plan_problem
+from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, needs_sizing, plan_problem
 from .randomness import Randomness, Words, fresh_randomness
 from .table import LARGEST_COUNT, Counts, add_noise
 
@@ -144,6 +144,7 @@ def release(
         Values may be negative.
     options
         Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
+
     """
     problem = make_problem(
         epsilon=epsilon,
@@ -156,11 +157,13 @@ def release(
         step=step,
         signed=signed,
     )
-    sizing = Sizing.plan(problem, sizing_share) if needs_sizing(problem, mechanism, domain is None) else None
+    share = check_sizing_share(sizing_share)
+    sizing = Sizing.plan(problem, share) if needs_sizing(problem, mechanism, domain is None) else None
     plan_problem(problem if sizing is None else sizing.sized(problem, 1), mechanism, domain is None, options)
 
-    pairs = read_pairs(counts, signed, real=step is not None)
-    domain = check_domain(domain, pairs)
+    grid = problem.neighbours.step if problem.neighbours.real else None
+    pairs = read_pairs(counts, problem.signed, grid)
+    domain = check_domain(None if domain is None else problem.domain, pairs)
     if domain is not None:
         problem = replace(problem, domain=domain)
         if sizing is not None and not needs_sizing(problem, mechanism, hashed=False):
@@ -168,7 +171,7 @@ def release(
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
     ids = key_ids(pairs, space)
-    cells = to_cells(pairs, problem.neighbours.step if step is not None else None, randomness)
+    cells = to_cells(pairs, grid, randomness)
     ids, cells = combine(ids, cells, problem.upper_cells)
     if sizing is not None:
         problem = sizing.sized(problem, _noisy_size(problem, sizing, cells, randomness))

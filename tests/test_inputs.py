@@ -1,0 +1,255 @@
+"""Every container of counts is read the same way; keys that repeat are summed, without overflow (promises 11, 12)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse as sp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import sparsedp
+from sparsedp import InputError, ParameterError
+from sparsedp.hashing import HASHED_DOMAIN, KeySpace
+from sparsedp.inputs import combine, key_ids, read_pairs, to_cells
+from sparsedp.randomness import Randomness, ReproducibleRandomness, Words, reproducible_for_tests
+from sparsedp.table import LARGEST_COUNT
+
+DOMAIN = 10
+INTEGERS = KeySpace(DOMAIN, None)
+HASHED = KeySpace(HASHED_DOMAIN, (1, 2))
+COUNTS = {3: 5, 1: 2, 9: 7}
+KEYS, VALUES = list(COUNTS), list(COUNTS.values())
+
+
+def read(counts: object, space: KeySpace, step: Fraction | None = None) -> dict[int, int]:
+    """The ids and cells that a mechanism would see."""
+    pairs = read_pairs(counts, signed=True, step=step)
+    cells = to_cells(pairs, step, ReproducibleRandomness(0))
+    ids, cells = combine(key_ids(pairs, space), cells, None)
+    return dict(zip(ids.tolist(), cells.tolist(), strict=True))
+
+
+def dense_row() -> np.ndarray:
+    row = np.zeros((1, DOMAIN), np.int64)
+    row[0, KEYS] = VALUES
+    return row
+
+
+CONTAINERS: dict[str, Callable[[], object]] = {
+    "dict": lambda: COUNTS,
+    "mapping": lambda: MappingProxyType(COUNTS),
+    "counter": lambda: Counter([key for key, count in COUNTS.items() for _ in range(count)]),
+    "dict of floats": lambda: {key: float(value) for key, value in COUNTS.items()},
+    "dict of NumPy scalars": lambda: {np.int32(key): np.uint8(value) for key, value in COUNTS.items()},
+    "lists": lambda: (KEYS, VALUES),
+    "iterators": lambda: (iter(KEYS), iter(VALUES)),
+    "dict views": lambda: (COUNTS.keys(), COUNTS.values()),
+    "NumPy arrays": lambda: (np.array(KEYS), np.array(VALUES)),
+    "small NumPy types": lambda: (np.array(KEYS, np.uint8), np.array(VALUES, np.float16)),
+    "big-endian arrays": lambda: (np.array(KEYS, ">i4"), np.array(VALUES, ">u8")),
+    "strided arrays": lambda: (np.repeat(KEYS, 2)[::2], np.repeat(VALUES, 2)[::2]),
+    "object arrays": lambda: (np.array(KEYS, object), np.array(VALUES, object)),
+    "Arrow arrays": lambda: (pa.array(KEYS), pa.array(VALUES)),
+    "Arrow chunks": lambda: (pa.chunked_array([[3], [1, 9]]), pa.chunked_array([[5, 2], [7]])),
+    "Arrow floats": lambda: (KEYS, pa.array([5.0, 2.0, 7.0])),
+    "Arrow table": lambda: pa.table({"key": KEYS, "value": VALUES}),
+    "Arrow batches": lambda: pa.table({"key": KEYS, "value": VALUES}).to_reader(max_chunksize=2),
+    "pandas series": lambda: pd.Series(VALUES, index=KEYS),
+    "pandas objects": lambda: pd.Series(VALUES, index=pd.Index(KEYS, dtype=object), dtype=object),
+    "pandas nullable": lambda: pd.Series(VALUES, index=KEYS, dtype="Int64"),
+    "pandas on Arrow": lambda: pd.Series(VALUES, index=KEYS, dtype=pd.ArrowDtype(pa.int16())),
+    "pandas pair": lambda: (pd.Series(KEYS), pd.Series(VALUES)),
+    "pandas frame": lambda: pd.DataFrame({"key": KEYS, "value": VALUES}),
+    "pandas frame with an index": lambda: pd.DataFrame({"key": [0, *KEYS], "value": [0, *VALUES]})[1:],
+    "polars frame": lambda: pl.DataFrame({"key": KEYS, "value": VALUES}),
+    "polars pair": lambda: (pl.Series(KEYS), pl.Series(VALUES)),
+    "sparse row": lambda: sp.csr_matrix(dense_row()),
+    "sparse array": lambda: sp.csr_array(dense_row()),
+    "sparse columns": lambda: sp.csc_array(dense_row()),
+    "sparse coordinates": lambda: sp.coo_matrix(dense_row()),
+    "sparse vector": lambda: sp.coo_array(dense_row()[0]),
+    "sparse vector in rows": lambda: sp.csr_array(dense_row()[0]),
+    "sparse row of floats": lambda: sp.csr_array(dense_row().astype(float)),
+    "sparse row with a repetition": lambda: sp.coo_array(
+        ([4, 2, 1, 7], ([0, 0, 0, 0], [3, 1, 3, 9])), shape=(1, DOMAIN)
+    ),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_every_container_gives_the_same_ids_and_cells(container: str) -> None:
+    assert read(CONTAINERS[container](), INTEGERS) == COUNTS
+    assert read(CONTAINERS[container](), HASHED) == {HASHED.id(key): count for key, count in COUNTS.items()}
+    doubled = {key: 2 * count for key, count in COUNTS.items()}
+    assert read(CONTAINERS[container](), INTEGERS, step=Fraction(1, 2)) == doubled
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_every_container_gives_the_same_release(container: str) -> None:
+    def build(counts: object) -> Any:
+        with reproducible_for_tests(3):
+            release = sparsedp.release(counts, epsilon=1, domain=DOMAIN, mechanism="laplace")
+        return release.lookup(range(DOMAIN)).tolist()
+
+    assert build(CONTAINERS[container]()) == build(COUNTS)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"é": 3, "b": 1},
+        (np.array(["b", "é"]), [1, 3]),
+        pd.Series([3, 1], index=["é", "b"]),
+        pd.DataFrame({"key": ["é", "b"], "value": [3, 1]}),
+        pl.DataFrame({"key": ["é", "b"], "value": [3, 1]}),
+        pa.table({"key": ["é", "b", "é"], "value": [1, 1, 2]}),
+        pa.table({"key": pa.array(["é", "b"]).dictionary_encode(), "value": [3, 1]}),
+    ],
+)
+def test_text_keys_are_read_from_every_container(counts: object) -> None:
+    assert read(counts, HASHED) == {HASHED.id("é"): 3, HASHED.id("b"): 1}
+
+
+def test_the_length_of_a_sparse_row_is_its_domain() -> None:
+    row = sp.csr_array(dense_row())
+    assert sparsedp.release(row, epsilon=1).key_space == INTEGERS
+    assert sparsedp.release(row, epsilon=1, domain=DOMAIN + 5).key_space == KeySpace(DOMAIN + 5, None)
+    with pytest.raises(ParameterError, match="domain must be at least the length 10 of the sparse row, got 9"):
+        sparsedp.release(row, epsilon=1, domain=DOMAIN - 1)
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(1 - (1 << 63), (1 << 63) - 1)), max_size=30)
+
+
+def saturated(value: int, limit: int = LARGEST_COUNT) -> int:
+    return max(-limit, min(limit, value))
+
+
+@settings(deadline=None)
+@given(pairs=PAIRS, upper=st.one_of(st.none(), st.integers(0, 1 << 61)))
+@example(pairs=[(1, 1 << 61)] * 8, upper=None)  # the sum is 2^64, which would wrap to zero
+@example(pairs=[(1, 1 << 61)] * 4, upper=None)  # and 2^63 to -2^63
+@example(pairs=[(1, (1 << 63) - 1)] * 3, upper=None)
+@example(pairs=[(1, -(1 << 61))] * 9 + [(2, 1 << 61)] * 9, upper=5)
+@example(pairs=[(1, 7), (1, -7)], upper=None)
+def test_values_of_one_key_are_summed_and_saturate(pairs: list[tuple[int, int]], upper: int | None) -> None:
+    ids = np.array([key for key, _ in pairs], np.uint64)
+    cells = np.array([value for _, value in pairs], np.int64)
+    sums: Counter[int] = Counter()
+    for key, value in pairs:
+        sums[key] += saturated(value)
+    limit = LARGEST_COUNT if upper is None else upper
+    expected = {key: saturated(saturated(total), limit) for key, total in sorted(sums.items())}
+    found_ids, found_cells = combine(ids, cells, upper)
+    found = dict(zip(found_ids.tolist(), found_cells.tolist(), strict=True))
+    assert list(found.items()) == [(key, total) for key, total in expected.items() if total]
+
+
+def test_a_sum_beyond_64_bits_is_released_as_a_large_count() -> None:
+    counts = (["a"] * 8, [1 << 61] * 8)
+    release = sparsedp.release(counts, epsilon=1, delta=1e-9, mechanism="stability")
+    assert release["a"] == pytest.approx(LARGEST_COUNT)
+    signed = sparsedp.release(([0] * 8, [-(1 << 61)] * 8), epsilon=1, mechanism="laplace", domain=2, signed=True)
+    assert signed[0] == pytest.approx(-LARGEST_COUNT)
+
+
+@settings(deadline=None)
+@given(counts=st.dictionaries(st.text(max_size=5), st.integers(0, 1000)), parts=st.integers(1, 4))
+def test_splitting_the_value_of_a_key_over_rows_changes_nothing(counts: dict[str, int], parts: int) -> None:
+    keys = list(counts) * parts
+    values = [v * (part + 1) // parts - v * part // parts for part in range(parts) for v in counts.values()]
+    assert read((keys, values), HASHED) == read(counts, HASHED)
+
+
+def test_keys_of_value_zero_are_as_good_as_absent() -> None:
+    assert read({"a": 0, "b": 1, "c": 0.0}, HASHED) == {HASHED.id("b"): 1}
+
+
+EMPTY: dict[str, object] = {
+    "dict": {},
+    "lists": ([], []),
+    "arrays": (np.array([]), np.array([])),
+    "Arrow arrays": (pa.array([]), pa.array([])),
+    "Arrow table": pa.table({"key": pa.array([], pa.string()), "value": pa.array([], pa.int64())}),
+    "pandas series": pd.Series([], dtype=float),
+    "pandas frame": pd.DataFrame({"key": [], "value": []}),
+    "polars frame": pl.DataFrame({"key": [], "value": []}),
+    "sparse row": sp.csr_array((1, DOMAIN)),
+}
+
+
+@pytest.mark.parametrize("container", EMPTY)
+def test_no_counts_are_fine_in_every_container(container: str) -> None:
+    assert read(EMPTY[container], HASHED) == {}
+    assert read(EMPTY[container], INTEGERS, step=Fraction(1, 2)) == {}
+
+
+MALFORMED: list[tuple[object, str]] = [
+    ([1, 2], "counts must be a mapping"),
+    ("text", "counts must be a mapping"),
+    (None, "counts must be a mapping"),
+    (7, "counts must be a mapping"),
+    (np.array([1, 2]), "counts must be a mapping"),
+    ((["a"], [1], [2]), "got a tuple of 3"),
+    (((),), "got a tuple of 1"),
+    ((["a", "b"], [1]), "equally many, got 2 keys and 1 values"),
+    ((["a"], np.array([[1]])), "one-dimensional, got 2 dimensions"),
+    ((["a"], "1"), "values must be a sequence of numbers, got str"),
+    ((["a"], 1), "values must be a sequence of numbers, got int"),
+    (sp.csr_array(np.ones((2, 3))), r"must have one row, got shape \(2, 3\)"),
+    (pa.table({"a": [1], "b": [2], "c": [3]}), "two columns, key and value, got a, b, c"),
+    (pl.DataFrame({"a": [1]}), "two columns, key and value, got a$"),
+    (pd.DataFrame({"a": [1], "b": [2], 7: [3]}), "two columns, key and value, got a, b, 7"),
+    (pd.DataFrame(), "two columns, key and value, got none"),
+    (pl.Series([1, 2]), "two columns, key and value, got Series"),
+    (pa.chunked_array([[1, 2]]), "two columns, key and value, got ChunkedArray"),
+]
+
+
+@pytest.mark.parametrize(("counts", "message"), MALFORMED)
+def test_what_holds_no_counts_is_refused(counts: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        sparsedp.release(counts, epsilon=1)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many words were drawn, call by call."""
+    calls: list[int] = []
+    words = Randomness.words
+
+    def counted(stream: Randomness, count: int) -> Words:
+        calls.append(count)
+        return words(stream, count)
+
+    monkeypatch.setattr(Randomness, "words", counted)
+    return calls
+
+
+@pytest.mark.parametrize("counts", [{"a": 1, None: 1}, {"a": 1, 1: 1}, (["a"], [1, 2]), {1.5: 1}, {"\ud800": 1}])
+@pytest.mark.parametrize("options", [{}, {"step": 0.5}, {"signed": True}, {"nonzero": 5}])
+def test_a_bad_key_is_found_when_only_the_public_hash_seed_is_drawn(
+    drawn: list[int], counts: object, options: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError):
+        sparsedp.release(counts, epsilon=1, **options)
+    assert drawn == [2]
+
+
+@pytest.mark.parametrize("key", [-1, 10, "a", 1.0, 1 << 64])
+def test_a_key_outside_the_domain_is_found_before_anything_is_drawn(drawn: list[int], key: object) -> None:
+    with pytest.raises(InputError, match="at position 1 must be an integer"):
+        sparsedp.release({3: 1, key: 1}, epsilon=1, domain=10, step=0.5)
+    assert drawn == []
+    with pytest.raises(InputError):
+        sparsedp.release({3: 1}, epsilon=1, domain=10)[key]  # type: ignore[index]  # that is the point

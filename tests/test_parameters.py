@@ -1,0 +1,187 @@
+"""Public parameters are checked before the data is touched; the public names are pinned."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparsedp
+from sparsedp import ParameterError, SparseDPError
+from sparsedp.mechanisms import MECHANISMS
+from sparsedp.planning import make_problem
+
+NAN, INFINITY = float("nan"), float("inf")
+
+
+class Untouchable:
+    """Data that complains about any look at it."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise AssertionError(f"the data was touched: {name}")
+
+
+def test_data_is_touched_when_the_parameters_are_right() -> None:
+    with pytest.raises(AssertionError, match="the data was touched"):
+        sparsedp.release(Untouchable(), epsilon=1)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    *(
+        ({"epsilon": bad}, "epsilon must be positive and finite, got")
+        for bad in (0, -1, -0.0, NAN, INFINITY, -INFINITY)
+    ),
+    *(({"epsilon": bad}, "epsilon must be a number, got") for bad in ("1", b"1", None, True, [1], 1j, 10**400)),
+    ({"epsilon": 1e-9}, "epsilon * step / sensitivity must be at least 1e-6, got 1e-09 * 1 / 1; use a larger step"),
+    *(({"delta": bad}, "delta must be in [0, 1), got") for bad in (-1e-300, 1, 2, NAN, INFINITY)),
+    *(({"delta": bad}, "delta must be a number, got") for bad in ("0", None, False, [0])),
+    *(({"nonzero": bad}, "nonzero must be positive, got") for bad in (0, -5)),
+    *(({"nonzero": bad}, "nonzero must be a whole number, got") for bad in (0.5, 1.5, Fraction(7, 2))),
+    *(({"nonzero": bad}, "nonzero must be a finite number, got") for bad in ("5", True, NAN, INFINITY, [5])),
+    *(({"domain": bad}, "domain must be positive, got") for bad in (0, -1)),
+    ({"domain": (1 << 64) + 1}, "domain must be in 1..2^64, got 18446744073709551617"),
+    ({"domain": 2.5}, "domain must be a whole number, got 2.5"),
+    *(({"domain": bad}, "domain must be a finite number, got") for bad in ("10", True, NAN, INFINITY)),
+    *(({"step": bad}, "step must be positive, got") for bad in (0, -0.5)),
+    *(({"step": bad}, "step must be a finite number, got") for bad in ("0.5", NAN, INFINITY, True)),
+    ({"step": 1e-30}, "step must be a ratio of integers below 2^53, got 1e-30; use a rounder one"),
+    *(({"total": bad}, "total must be positive, got") for bad in (0, -3.5)),
+    *(({"total": bad}, "total must be a finite number, got") for bad in ("9", NAN)),
+    *(({"upper": bad}, "upper must be positive, got") for bad in (0, -1)),
+    *(({"upper": bad}, "upper must be a finite number, got") for bad in ("9", INFINITY, True)),
+    *(({"sensitivity": bad}, "sensitivity must be positive, got") for bad in (0, -1)),
+    *(({"sensitivity": bad}, "sensitivity must be a finite number, got") for bad in ("1", NAN, INFINITY, True)),
+    *(({"sensitivity": bad}, "sensitivity must be at least 1 (one count), got") for bad in (0.5, 0.999)),
+    ({"sensitivity": 0.25, "step": 0.5}, "sensitivity must be at least step, got 0.25"),
+    *(({"sizing_share": bad}, "sizing_share must be") for bad in (0, 1, -0.1, 2, NAN, INFINITY, "0.1", None)),
+    ({"sizing_share": 1.5, "nonzero": 5}, "sizing_share must be in (0, 1), got 1.5"),
+    *(({"alpha": bad}, "alpha must be in [0.05, 1000], got") for bad in (0, -1, 0.01, 1001, NAN, INFINITY)),
+    *(({"size_factor": bad}, "size_factor (rows per non-zero key) must be above 2, got") for bad in (2, 0, -1, NAN)),
+    *(({"split": bad}, "must be in (0, 1), got") for bad in (0, 1, -1, 2, NAN)),
+    *(({"stored_zeros": bad}, "stored_zeros must be positive and below the domain, got") for bad in (0, -1, NAN)),
+    ({"scaling": "rough"}, "scaling must be 'paper' or 'exact', got 'rough'"),
+    ({"threshold_rule": "loose", "delta": 1e-9}, "threshold_rule must be 'tight' or 'paper', got 'loose'"),
+    ({"mechanism": "laplase"}, "there is no mechanism 'laplase'; did you mean 'laplace'?"),
+    ({"mechanism": "treshold-alp"}, "there is no mechanism 'treshold-alp'; did you mean 'threshold-alp'?"),
+    ({"mechanism": "stable"}, "there is no mechanism 'stable'; did you mean 'stability'?"),
+    ({"mechanism": "quantum"}, f"there is no mechanism 'quantum'; choose one of {', '.join(MECHANISMS)}"),
+    ({"mechanism": None}, "there is no mechanism None"),
+    ({"alpah": 2.0}, "mechanism 'threshold-alp' has no option 'alpah'; it takes alpha, size_factor"),
+    ({"mechanism": "alp", "split": 0.5}, "mechanism 'alp' has no option 'split'; it takes alpha"),
+    ({"mechanism": "laplace", "domain": 9, "alpha": 3}, "has no option 'alpha'; it takes no options"),
+    ({"mechanism": "laplace"}, "domain must be at most 2^32, got 18446744073709551616; pass domain="),
+    ({"mechanism": "stability"}, "needs delta > 0, got 0"),
+    ({"mechanism": "compact"}, "compact needs a public nonzero= or total="),
+    ({"mechanism": "compact", "nonzero": 10**6}, "compact is usable up to 20000 keys, got 1000000"),
+    ({"mechanism": "threshold", "domain": 2}, "a threshold needs a domain of at least 3 keys, got 2"),
+    ({"mechanism": "alp", "upper": 10**9}, "lower upper=, or use mechanism='threshold-alp'"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), WRONG, ids=lambda value: repr(value)[:60])
+def test_a_wrong_parameter_is_refused_before_the_data_is_touched(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        sparsedp.release(Untouchable(), **{"epsilon": 1.0, **parameters})
+    assert message in str(caught.value)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_parameters_may_be_numbers_of_any_exact_type() -> None:
+    plain = make_problem(epsilon=1.0, nonzero=10, domain=100, upper=5, total=20, sensitivity=2, step=0.5)
+    other = make_problem(
+        epsilon=np.float64(1),
+        nonzero=np.uint8(10),  # type: ignore[arg-type]  # NumPy's integers are no int
+        domain=100.0,  # type: ignore[arg-type]  # 1e2, say
+        upper=np.int64(5),  # type: ignore[arg-type]
+        total=Fraction(20),  # type: ignore[arg-type]
+        sensitivity=np.float32(2),  # type: ignore[arg-type]
+        step=Fraction(1, 2),  # type: ignore[arg-type]
+    )
+    assert plain == other
+
+
+def test_numpy_integers_do_not_overflow_in_exact_arithmetic() -> None:
+    problem = make_problem(epsilon=1, upper=np.int64(1 << 62), total=np.int64(1 << 62), step=0.1)  # type: ignore[arg-type]
+    assert problem.total_cells == 10 << 62
+    assert problem.upper_cells == 1 << 61
+
+
+def test_decimals_are_taken_as_they_are_written() -> None:
+    assert make_problem(epsilon=1, step=0.1).neighbours.step == Fraction(1, 10)
+    assert make_problem(epsilon=1, sensitivity=1.1).neighbours.sensitivity == Fraction(11, 10)
+
+
+@pytest.mark.parametrize("domain", [10.0, np.int64(10), np.float32(10), Fraction(10)])
+def test_a_domain_may_be_a_whole_number_of_any_type(domain: Any) -> None:
+    release = sparsedp.release({3: 5}, epsilon=1, domain=domain)
+    assert release.key_space.domain == 10
+    assert release.lookup(range(10)).shape == (10,)
+
+
+@pytest.mark.parametrize("estimator", ["median", "", None])
+def test_an_unknown_estimator_is_refused(estimator: Any) -> None:
+    with pytest.raises(ParameterError, match="estimator must be 'paper' for mechanism 'laplace', got"):
+        sparsedp.release({3: 5}, epsilon=1, domain=10).lookup([3], estimator=estimator)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -1, 2, NAN])
+def test_a_confidence_is_a_probability(confidence: float) -> None:
+    with pytest.raises(ParameterError, match=r"confidence must be in \(0, 1\), got"):
+        sparsedp.release({3: 5}, epsilon=1, domain=10).interval([3], confidence)
+
+
+EXPORTED = {
+    "Comparison",
+    "ErrorPrediction",
+    "InputError",
+    "KeyTypeError",
+    "MissingDependencyError",
+    "ParameterError",
+    "Plan",
+    "Release",
+    "SparseDPError",
+    "compare",
+    "plan",
+    "release",
+}
+
+
+def test_the_exported_names_are_these() -> None:
+    assert set(sparsedp.__all__) == EXPORTED
+    assert list(sparsedp.__all__) == sorted(sparsedp.__all__)
+    public = {
+        name
+        for name, value in vars(sparsedp).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert public == EXPORTED
+
+
+def test_every_exception_is_one_of_ours_and_of_a_standard_kind() -> None:
+    kinds = {
+        sparsedp.ParameterError: ValueError,
+        sparsedp.InputError: ValueError,
+        sparsedp.KeyTypeError: TypeError,
+        sparsedp.MissingDependencyError: ImportError,
+    }
+    for error, kind in kinds.items():
+        assert issubclass(error, SparseDPError)
+        assert issubclass(error, kind)
+    assert issubclass(sparsedp.KeyTypeError, sparsedp.InputError)
+
+
+def test_no_argument_of_a_release_sets_its_seed_or_its_randomness() -> None:
+    named = set(inspect.signature(sparsedp.release).parameters) - {"options"}
+    assert named == {
+        *("counts", "epsilon", "delta", "mechanism", "nonzero", "total", "upper", "domain"),
+        *("sensitivity", "step", "signed", "sizing_share"),
+    }
+    for mechanism in MECHANISMS:
+        options = inspect.signature(MECHANISMS[mechanism].create).parameters
+        assert not {"seed", "random", "randomness", "rng", "hash_seed"} & {*named, *options}
+        with pytest.raises(ParameterError, match="has no option 'seed'"):
+            sparsedp.release({}, epsilon=1, delta=0.1, nonzero=5, domain=9, mechanism=mechanism, seed=1)

@@ -1,0 +1,270 @@
+"""Values: which are refused, before anything is drawn, and exact rounding to the grid (promise 12)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+
+import sparsedp
+from sparsedp import InputError, _native
+from sparsedp.inputs import check_values
+from sparsedp.randomness import Randomness, ReproducibleRandomness
+from sparsedp.rounding import round_to_grid
+
+WORD = 1 << 64
+KEYS = ["a", "b", "c"]
+
+
+@pytest.fixture
+def _nothing_may_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(stream: Randomness, count: int) -> None:
+        raise AssertionError(f"{count} words were drawn")
+
+    monkeypatch.setattr(Randomness, "words", fail)
+
+
+NAN, INFINITY = float("nan"), float("inf")
+
+# A bad value, the parameters that it is bad with, and what the message says.
+REFUSED: list[tuple[object, dict[str, Any], str]] = [
+    (NAN, {}, "must be finite; drop or fix it"),
+    (NAN, {"step": 0.5, "signed": True}, "must be finite"),
+    (INFINITY, {}, "must be finite"),
+    (-INFINITY, {"signed": True}, "must be finite"),
+    (INFINITY, {"step": 0.5}, "must be finite"),
+    (-1, {}, "must not be negative; pass signed=True"),
+    (-1.0, {}, "must not be negative; pass signed=True"),
+    (-0.25, {"step": 0.5}, "must not be negative; pass signed=True"),
+    (1.5, {}, "must be a whole number; pass step="),
+    (-1.5, {"signed": True}, "must be a whole number; pass step="),
+    (5e-324, {}, "must be a whole number; pass step="),
+    (1 << 63, {}, "must be below 2^63; use a larger unit"),
+    (-(1 << 63), {"signed": True}, "must be below 2^63; use a larger unit"),
+    (float(1 << 63), {}, "must be below 2^63; use a larger unit"),
+    (10**30, {}, "must be below 2^63; use a larger unit"),
+    (-(10**30), {"signed": True}, "must be below 2^63; use a larger unit"),
+    (1e30, {}, "must be below 2^63; use a larger unit"),
+    (1e30, {"step": 0.5}, "must be below 2^63; use a larger unit"),
+    (float(1 << 62), {"step": 0.25}, "must be below 2^63 steps; use a larger step"),
+    (-1e18, {"step": 0.001, "signed": True}, "must be below 2^63 steps; use a larger step"),
+    ((1 << 53) + 1, {"step": 0.5}, "must be at most 2^53 when step= is given; pass it as a float"),
+    (-(1 << 53) - 1, {"step": 0.5, "signed": True}, "must be at most 2^53 when step= is given"),
+]
+
+
+def numpy(values: list[Any]) -> np.ndarray:
+    """An array of the values; NumPy itself would make floats of 2^63."""
+    large = any(isinstance(value, int) and value >> 63 == 1 for value in values)
+    return np.array(values, np.uint64 if large else None)
+
+
+# Ways to hand in values, given as a list.
+COLUMNS: dict[str, Callable[[list[Any]], object]] = {
+    "list": list,
+    "tuple": tuple,
+    "array": numpy,
+    "object array": lambda values: np.array(values, object),
+    "pandas": pd.Series,
+    "pandas objects": lambda values: pd.Series(values, dtype=object),
+}
+TYPED_COLUMNS: dict[str, Callable[[list[Any]], object]] = {
+    "Arrow": lambda values: pa.array(numpy(values)),
+    "polars": lambda values: pl.Series(numpy(values)),
+}
+
+
+@pytest.mark.usefixtures("_nothing_may_be_drawn")
+@pytest.mark.parametrize(("bad", "parameters", "message"), REFUSED)
+def test_a_bad_value_is_refused_with_its_position_before_anything_is_drawn(
+    bad: object, parameters: dict[str, Any], message: str
+) -> None:
+    values = [0, 0, bad] if isinstance(bad, int) else [0.0, 0.0, bad]
+    fits_a_type = not isinstance(bad, int) or abs(bad) < WORD
+    for make in [*COLUMNS.values(), *(TYPED_COLUMNS.values() if fits_a_type else [])]:
+        with pytest.raises(InputError, match="at position 2 ") as caught:
+            sparsedp.release((KEYS, make(values)), epsilon=1, nonzero=3, **parameters)
+        assert message in str(caught.value)
+        assert f"value {bad} " in str(caught.value)
+
+
+@pytest.mark.usefixtures("_nothing_may_be_drawn")
+@pytest.mark.parametrize("bad", [True, np.True_, "1", b"1", None, 1j, [1], Decimal(1), Fraction(1), pd.NA, object()])
+@pytest.mark.parametrize("others", [[1, 1], [1.0, 1.0]])
+def test_what_is_no_number_is_refused_with_its_position(bad: object, others: list[float]) -> None:
+    values = [*others, bad]
+    for counts in (dict(zip(KEYS, values, strict=True)), (KEYS, values), (KEYS, tuple(values))):
+        with pytest.raises(InputError, match=f"at position 2 must be a number, got {type(bad).__name__}"):
+            sparsedp.release(counts, epsilon=1)
+
+
+@pytest.mark.usefixtures("_nothing_may_be_drawn")
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([True, False, True]),
+        np.array(["1", "2", "3"]),
+        np.array([1j, 2, 3]),
+        np.array(["2024-01-01"] * 3, "datetime64[D]"),
+        pa.array([True, False, True]),
+        pa.array(["1", "2", "3"]),
+        pd.Series([True, False, True]),
+        pl.Series(["1", "2", "3"]),
+    ],
+)
+def test_columns_of_other_types_are_refused(values: object) -> None:
+    with pytest.raises(InputError, match=r"must be (a )?number"):
+        sparsedp.release((KEYS, values), epsilon=1)
+
+
+@pytest.mark.usefixtures("_nothing_may_be_drawn")
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, None, 3]),
+        pa.chunked_array([[1], [None, 3]]),
+        pa.array([1.5, None, 3]),
+        pl.Series([1, None, 3]),
+        pd.Series([1, None, 3], dtype="Int64"),
+    ],
+)
+def test_a_null_among_the_values_is_refused_with_its_position(values: object) -> None:
+    with pytest.raises(InputError, match="value at position 1 is null; drop or fill missing rows first"):
+        sparsedp.release((KEYS, values), epsilon=1, step=0.5)
+
+
+@pytest.mark.usefixtures("_nothing_may_be_drawn")
+@pytest.mark.parametrize(
+    "counts",
+    [
+        pd.Series([1, None, 3], index=KEYS),
+        pd.Series([1, None, 3], index=KEYS, dtype="Int64"),
+        pd.DataFrame({"key": KEYS, "value": [1, None, 3]}),
+        pl.DataFrame({"key": KEYS, "value": [1, None, 3]}),
+    ],
+)
+def test_a_gap_in_a_table_is_refused_with_its_position(counts: object) -> None:
+    with pytest.raises(InputError, match="at position 1"):
+        sparsedp.release(counts, epsilon=1)
+
+
+LARGEST = (1 << 63) - 1
+
+ACCEPTED: list[tuple[list[Any], list[int]]] = [
+    ([], []),
+    ([0, 1, LARGEST], [0, 1, LARGEST]),
+    ([-LARGEST, LARGEST], [-LARGEST, LARGEST]),
+    ([LARGEST - 1, (1 << 53) + 1], [LARGEST - 1, (1 << 53) + 1]),
+    ([0.0, -0.0, 3.0, 2.0**62], [0, 0, 3, 1 << 62]),
+    ([1, 2.0, -3, 1 << 53], [1, 2, -3, 1 << 53]),
+    ([np.int8(-5), np.uint64(7), np.float32(2)], [-5, 7, 2]),
+    ([np.uint64(LARGEST), 1], [LARGEST, 1]),
+]
+
+
+@pytest.mark.parametrize(("values", "expected"), ACCEPTED)
+def test_whole_numbers_below_63_bits_are_taken_exactly(values: list[Any], expected: list[int]) -> None:
+    for container in (values, tuple(values), np.array(values, object), pd.Series(values, dtype=object)):
+        checked = check_values(container, signed=True, step=None)
+        assert checked.dtype == np.int64
+        assert checked.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", ">i8", ">f4"])
+def test_arrays_of_every_number_type_are_taken_exactly(dtype: str) -> None:
+    assert check_values(np.array([0, 1, 100], dtype), signed=False, step=None).tolist() == [0, 1, 100]
+    checked = check_values(np.array([0, 1, 100], dtype), signed=False, step=Fraction(1, 3))
+    assert checked.dtype == np.float64
+    assert checked.tolist() == [0.0, 1.0, 100.0]
+
+
+def test_an_integer_that_floats_would_round_is_refused_beside_floats() -> None:
+    # As a float it would move, and differently from its neighbour: one count would become two.
+    with pytest.raises(InputError, match=r"value 9007199254740993 at position 1 must be at most 2\^53 beside floats"):
+        check_values([1.0, (1 << 53) + 1], signed=False, step=None)
+    assert check_values([1, (1 << 53) + 1], signed=False, step=None).tolist() == [1, (1 << 53) + 1]
+
+
+STEPS = st.builds(Fraction, st.integers(1, (1 << 53) - 1), st.integers(1, (1 << 53) - 1))
+NICE_STEPS = st.sampled_from([Fraction(1), Fraction(1, 10), Fraction(1, 3), Fraction(5), Fraction(1, 1 << 40)])
+REALS = st.one_of(
+    st.floats(-1e15, 1e15),
+    st.floats(-1e-290, 1e-290, allow_subnormal=True),
+    st.floats(-4, 4),
+    st.floats(-(2.0**63), 2.0**63, exclude_min=True, exclude_max=True),
+    st.integers(-(1 << 53), 1 << 53).map(float),
+)
+
+
+def rounded(values: object, step: Fraction, words: list[int]) -> list[int]:
+    """The cells of the values for these random words, straight from the kernel."""
+    reals, uniform = np.asarray(values, np.float64), np.array(words, np.uint64)
+    cells = _native.round_to_grid(reals, step.numerator, step.denominator, uniform)
+    assert not isinstance(cells, int)  # the position of a value that does not fit
+    return [int(cell) for cell in cells]
+
+
+@settings(deadline=None, max_examples=500)
+@given(value=REALS, step=st.one_of(STEPS, NICE_STEPS), word=st.integers(0, WORD - 1))
+@example(value=5e-324, step=Fraction(1, (1 << 53) - 1), word=0)
+@example(value=2.0**-64, step=Fraction(1), word=0)  # the smallest probability of going up
+@example(value=1 - 2.0**-53, step=Fraction(1), word=0)
+@example(value=-0.5, step=Fraction(1), word=0)
+@example(value=float(1 << 62), step=Fraction(1), word=0)
+@example(value=2.0**63 - 1024, step=Fraction((1 << 53) - 1, (1 << 53) - 2), word=0)
+@example(value=0.0, step=Fraction(1), word=0)
+def test_rounding_to_the_grid_is_exact(value: float, step: Fraction, word: int) -> None:
+    # Up with probability ⌊frac · 2^64⌋ / 2^64, where frac is the fraction of |value| / step in exact arithmetic.
+    cells = abs(Fraction(value)) / step
+    whole = math.floor(cells)
+    assume(whole < LARGEST)
+    threshold = math.floor((cells - whole) * WORD)
+    words = [w for w in (0, threshold - 1, threshold, threshold + 1, word, WORD - 1) if 0 <= w < WORD]
+    expected = [(whole + (w < threshold)) * (-1 if value < 0 else 1) for w in words]
+    assert rounded([value] * len(words), step, words) == expected
+
+
+@settings(deadline=None)
+@given(values=st.lists(st.floats(-1e6, 1e6), max_size=20), step=NICE_STEPS, seed=st.integers(0, 9))
+def test_each_value_has_its_own_word(values: list[float], step: Fraction, seed: int) -> None:
+    words = ReproducibleRandomness(seed).words(len(values)).tolist()
+    result = round_to_grid(np.array(values), step, ReproducibleRandomness(seed)).tolist()
+    for value, word, cell in zip(values, words, result, strict=True):
+        cells = abs(Fraction(value)) / step
+        whole, fraction = divmod(cells, 1)
+        assert abs(cell) == whole + (word < math.floor(fraction * WORD))
+        assert cell * value >= 0
+
+
+@settings(deadline=None)
+@given(step=st.one_of(STEPS, NICE_STEPS))
+@example(step=Fraction(1))
+@example(step=Fraction(1, 1 << 40))
+def test_values_are_accepted_exactly_as_long_as_their_cells_fit_in_63_bits(step: Fraction) -> None:
+    exact = LARGEST * step
+    assume(exact < 1 << 62)
+    largest = float(exact)
+    if largest > exact:
+        largest = math.nextafter(largest, 0)
+    values = check_values([largest, -largest], signed=True, step=step)
+    whole, fraction = divmod(Fraction(largest) / step, 1)
+    up = whole + (math.floor(fraction * WORD) > 0)
+    assert rounded(values, step, [0, 0]) == [up, -up]
+    assert up <= LARGEST
+    with pytest.raises(InputError, match=r"at position 0 must be below 2\^63 steps"):
+        check_values([math.nextafter(largest, math.inf)], signed=False, step=step)
+
+
+def test_rounding_refuses_what_does_not_fit_by_itself() -> None:
+    with pytest.raises(InputError, match=r"at position 1 is 2\^63 steps or more; use a larger step than 0.25"):
+        round_to_grid(np.array([1.0, 2.0**62]), Fraction(1, 4), ReproducibleRandomness(0))
