@@ -88,10 +88,7 @@ def test_bucket_widths_follow_the_law_of_zero_to_two_elements() -> None:
 def test_encoding_is_uniform_inside_the_bucket() -> None:
     for value, width in enumerate(BUCKETS.widths):
         bits = (width - 1).bit_length()
-        seen = {
-            BUCKETS.encode(value, PreparedWords([(word << (64 - bits)) if bits else 0]))
-            for word in range(width)
-        }
+        seen = {BUCKETS.encode(value, PreparedWords([(word << (64 - bits)) if bits else 0])) for word in range(width)}
         assert len(seen) == width
         assert {BUCKETS.decode(element) for element in seen} == {value}
 

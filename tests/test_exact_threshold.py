@@ -139,5 +139,3 @@ def test_real_neighbours_spread_over_many_keys_share_one_delta() -> None:
     stage = StableStage.plan(Decimal("0.05"), Fraction(20), Fraction(1, 1000))
     one = stable_law(stage, 1, 400)
     assert 20 * hockey_stick(one, stable_law(stage, 0, 400), Fraction(1)) <= stage.delta
-
-

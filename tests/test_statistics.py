@@ -63,9 +63,7 @@ def test_jumping_over_zeros_is_like_adding_noise_to_every_key() -> None:
 
 
 def test_noise_has_the_law_of_opendps_discrete_laplace() -> None:
-    measurement = dp.m.make_laplace(
-        dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=2.0
-    )
+    measurement = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale=2.0)
     theirs = np.array(measurement([0] * 100_000))
     with reproducible_for_tests(13):
         release = sparsedp.release({0: 0}, epsilon=0.5, domain=100_000, mechanism="laplace")
@@ -85,13 +83,11 @@ def test_stability_stores_like_opendps_laplace_threshold() -> None:
     metric = dp.l01inf_distance(dp.absolute_distance(T="i64"))
     threshold = release.plan.stage.threshold
     measurement = dp.m.make_laplace_threshold(domain, metric, scale=2.0, threshold=threshold)
-    theirs = list(measurement(dict.fromkeys(range(keys), count)).values())
+    theirs = np.array(list(measurement(dict.fromkeys(range(keys), count)).values()))
     ours = release.stored().values
     cells = range(threshold, threshold + 20)
     absent = [np.array([keys - len(values)]) for values in (theirs, ours)]
-    first, second = (
-        np.concatenate([histogram(v, cells), a]) for v, a in zip((theirs, ours), absent, strict=True)
-    )
+    first, second = (np.concatenate([histogram(v, cells), a]) for v, a in zip((theirs, ours), absent, strict=True))
     assert same_law_p(first, second) > LEVEL
 
 
@@ -158,9 +154,7 @@ def test_intervals_cover_at_every_value() -> None:
     keys = np.arange(len(values))
     for mechanism, delta in (("threshold", 0.0), ("stability", 1e-6), ("threshold-alp", 0.0), ("threshold-alp", 1e-6)):
         with reproducible_for_tests(17):
-            release = sparsedp.release(
-                (keys, values), epsilon=1.0, delta=delta, nonzero=len(keys), mechanism=mechanism
-            )
+            release = sparsedp.release((keys, values), epsilon=1.0, delta=delta, nonzero=len(keys), mechanism=mechanism)
         low, high = release.interval(keys, confidence=0.9)
         covered = (low <= values) & (values <= high)
         for value in np.unique(values):

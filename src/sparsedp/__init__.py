@@ -3,14 +3,15 @@
 The package reads in this order, each module knowing only those before it:
 
     errors → laws → privacy → randomness → hashing (arrow) → rounding → embedding → table → bounds
-    → mechanisms → planning → inputs → release
+    → mechanisms → planning → comparison; inputs → release
 
 Start with `release`, `plan` and `compare`.
 """
 
+from .comparison import Comparison, compare
 from .errors import InputError, KeyTypeError, MissingDependencyError, ParameterError, SparseDPError
 from .mechanisms import ErrorPrediction, Plan
-from .planning import Comparison, compare, plan
+from .planning import plan
 from .release import Release, release
 
 __version__ = "0.1.0"

@@ -84,7 +84,9 @@ class KeySpace:
         """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
         if self.seed is None:
             kind = "str" if text else "bytes"
-            raise KeyTypeError(f"keys must be integers in [0, {self.domain}), got {kind} keys; omit domain= to hash them")
+            raise KeyTypeError(
+                f"keys must be integers in [0, {self.domain}), got {kind} keys; omit domain= to hash them"
+            )
         hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
         return hash_column(*self.seed, offsets, data, text)
 
@@ -127,9 +129,7 @@ class KeySpace:
             raise InputError(
                 f"key {key!r} at position {position} must be in [-2^63, 2^64); use str for larger integers"
             )
-        raise InputError(
-            f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes"
-        )
+        raise InputError(f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes")
 
 
 def _is_integer(key: object) -> bool:

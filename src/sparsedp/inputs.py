@@ -62,9 +62,8 @@ def _split(counts: CountsLike) -> tuple[object, object, int | None]:
         return counts.iloc[:, 0], counts.iloc[:, 1].to_numpy(), None
     if hasattr(counts, "__arrow_c_stream__"):
         return *as_two_columns(counts), None
-    raise InputError(
-        f"counts must be a mapping, (keys, values), a Series, a two-column table or a sparse row, got {type(counts).__name__}"
-    )
+    kinds = "a mapping, (keys, values), a Series, a two-column table or a sparse row"
+    raise InputError(f"counts must be {kinds}, got {type(counts).__name__}")
 
 
 def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDArray[np.float64] | Counts:

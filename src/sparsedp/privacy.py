@@ -74,24 +74,28 @@ class Neighbours:
 
 def check_epsilon(epsilon: float) -> float:
     """A positive finite ε, or `ParameterError`."""
-    value = _number("epsilon", epsilon)
-    if not (value > 0 and math.isfinite(value)):
-        raise ParameterError(f"epsilon must be positive and finite, got {epsilon}")
+    value = check_number("epsilon", epsilon)
+    if value <= 0:
+        raise ParameterError(f"epsilon must be positive, got {epsilon}")
     return value
 
 
 def check_delta(delta: float) -> float:
     """A δ in [0, 1), or `ParameterError`."""
-    value = _number("delta", delta)
+    value = check_number("delta", delta)
     if not 0 <= value < 1:
         raise ParameterError(f"delta must be in [0, 1), got {delta}")
     return value
 
 
-def _number(name: str, value: float) -> float:
-    if isinstance(value, (bool, str, bytes)):
-        raise ParameterError(f"{name} must be a number, got {value!r}")
+def check_number(name: str, value: object) -> float:
+    """A finite real number, or `ParameterError`."""
     try:
-        return float(value)
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]  # whatever it is, the next lines say so
+        if not math.isfinite(number):
+            raise ValueError
     except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} must be a number, got {value!r}") from None
+        raise ParameterError(f"{name} must be a finite number, got {value!r}") from None
+    return number

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from .errors import ParameterError
 from .hashing import Key, KeySpace
 from .inputs import CountsLike, check_domain, combine, key_ids, read_pairs, to_cells
-from .mechanisms import Arrays, Plan, Problem
-from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, needs_sizing, plan_problem
+from .mechanisms import Arrays, Plan, Problem, create_plan, mechanism_named
+from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, resolve_mechanism
 from .randomness import Randomness, Words, fresh_randomness
-from .table import LARGEST_COUNT, Counts, add_noise
+from .table import Counts, add_noise
 
 Floats = npt.NDArray[np.float64]
 
@@ -131,7 +131,9 @@ def release(
         A name from `compare`, or "auto".
     nonzero, total
         Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding
-        and cost accuracy only when broken (for `compact` see there). Without either, a share `sizing_share` of ε estimates the size.
+        and cost accuracy only when broken (for `compact` see there).
+    sizing_share
+        Without `nonzero` and `total`, this share of ε estimates the size, where one is needed.
     upper
         A public bound on the values; larger ones are cut.
     domain
@@ -158,31 +160,51 @@ def release(
         signed=signed,
     )
     share = check_sizing_share(sizing_share)
-    sizing = Sizing.plan(problem, share) if needs_sizing(problem, mechanism, domain is None) else None
-    plan_problem(problem if sizing is None else sizing.sized(problem, 1), mechanism, domain is None, options)
+    # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
+    _plan(problem, mechanism, domain is None, share, options).finish(0)
 
     grid = problem.neighbours.step if problem.neighbours.real else None
     pairs = read_pairs(counts, problem.signed, grid)
     domain = check_domain(None if domain is None else problem.domain, pairs)
     if domain is not None:
         problem = replace(problem, domain=domain)
-        if sizing is not None and not needs_sizing(problem, mechanism, hashed=False):
-            sizing = None  # a sparse row's domain may be small enough to need no size
+    draft = _plan(problem, mechanism, domain is None, share, options)
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
     ids = key_ids(pairs, space)
     cells = to_cells(pairs, grid, randomness)
     ids, cells = combine(ids, cells, problem.upper_cells)
-    if sizing is not None:
-        problem = sizing.sized(problem, _noisy_size(problem, sizing, cells, randomness))
-    plan = plan_problem(problem, mechanism, domain is None, options)
+    plan = draft.finish(draft.noisy_sum(cells, randomness))
     return Release(plan, space, _build_parts(plan, ids, cells, randomness), randomness.reproducible)
 
 
-def _noisy_size(problem: Problem, sizing: Sizing, cells: Counts, randomness: Randomness) -> int:
-    """Noisy k (one count changes it by at most one), or noisy n in cells for real vectors."""
-    size = int(np.abs(cells).astype(object).sum()) if problem.neighbours.real else len(cells)
-    return int(add_noise(np.array([min(size, LARGEST_COUNT)]), sizing.law, randomness)[0])
+@dataclass(frozen=True)
+class _Draft:
+    """A plan but for its size, which may have to be estimated from the data."""
+
+    problem: Problem
+    name: str
+    reason: str
+    options: dict[str, object]
+    sizing: Sizing | None
+
+    def noisy_sum(self, cells: Counts, randomness: Randomness) -> int:
+        """The noisy sum that `Sizing` asks for; 0 when the size is public."""
+        if self.sizing is None:
+            return 0
+        total = int(np.minimum(np.abs(cells), self.sizing.cap).sum())
+        return int(add_noise(np.array([total]), self.sizing.law, randomness)[0])
+
+    def finish(self, noisy_sum: int) -> Plan:
+        """The plan, its size known."""
+        problem = self.problem if self.sizing is None else self.sizing.sized(self.problem, noisy_sum)
+        return create_plan(self.name, self.reason, problem, self.options)
+
+
+def _plan(problem: Problem, mechanism: str, hashed: bool, share: float, options: dict[str, object]) -> _Draft:
+    name, reason = resolve_mechanism(problem, mechanism, hashed)
+    unsized = problem.entries is None and mechanism_named(name).needs_size
+    return _Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
 
 
 def _build_parts(plan: Plan, ids: Words, cells: Counts, randomness: Randomness) -> tuple[Arrays, ...]:

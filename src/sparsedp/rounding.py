@@ -90,9 +90,7 @@ class LinearRounding:
         )
 
 
-def round_to_grid(
-    values: npt.NDArray[np.float64], step: Fraction, randomness: Randomness
-) -> npt.NDArray[np.int64]:
+def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: Randomness) -> npt.NDArray[np.int64]:
     """Each value as a random neighbouring multiple of the step, unbiased; `InputError` beyond 2^63 steps."""
     words = randomness.words(len(values))
     cells = _native.round_to_grid(values, step.numerator, step.denominator, words)

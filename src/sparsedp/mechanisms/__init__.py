@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
+from dataclasses import replace
 
 from ..errors import ParameterError
+from ..privacy import check_number
 from .alp import AlpPlan
 from .base import Arrays, ErrorPrediction, Plan, Problem, check_privacy
 from .compact import CompactPlan
@@ -53,14 +55,16 @@ def mechanism_named(name: str) -> Mechanism:
     raise ParameterError(f"there is no mechanism {name!r}; {hint}")
 
 
-def create_plan(name: str, problem: Problem, options: dict[str, object]) -> Plan:
+def create_plan(name: str, reason: str, problem: Problem, options: dict[str, object]) -> Plan:
     """The plan of a mechanism with the given options, its privacy checked."""
     mechanism = mechanism_named(name)
-    known = list(inspect.signature(mechanism.create).parameters)[1:]
-    for option in options:
+    known = dict(list(inspect.signature(mechanism.create).parameters.items())[1:])
+    for option, value in options.items():
         if option not in known:
             fix = f"it takes {', '.join(known)}" if known else "it takes no options"
             raise ParameterError(f"mechanism {name!r} has no option {option!r}; {fix}")
-    plan = mechanism.create(problem, **options)  # type: ignore[arg-type]  # names checked, values by create
+        if isinstance(known[option].default, float):
+            check_number(option, value)
+    plan = mechanism.create(problem, **options)  # type: ignore[arg-type]  # checked above
     check_privacy(plan)
-    return plan
+    return replace(plan, reason=reason)

@@ -121,9 +121,7 @@ class AlpPlan(Plan):
     needs_size = True
 
     @classmethod
-    def create(
-        cls, problem: Problem, alpha: float = 3.0, size_factor: float = 10.0, scaling: str = "paper"
-    ) -> AlpPlan:
+    def create(cls, problem: Problem, alpha: float = 3.0, size_factor: float = 10.0, scaling: str = "paper") -> AlpPlan:
         """β = `upper`; without one, counts above 200 · sensitivity/ε saturate."""
         largest = problem.upper_cells
         if largest is None:

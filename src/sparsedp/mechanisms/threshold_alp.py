@@ -68,9 +68,7 @@ class ThresholdAlpPlan(Plan):
             return cls(problem, None, whole, Fraction(0))
         with precise():
             rest = problem.rate(1 - share)
-        return cls(
-            problem, stage, Embedding.plan(problem, rest, stage.threshold, alpha, size_factor, scaling), zeros
-        )
+        return cls(problem, stage, Embedding.plan(problem, rest, stage.threshold, alpha, size_factor, scaling), zeros)
 
     @property
     def step_loss(self) -> Decimal:
@@ -129,7 +127,8 @@ class ThresholdAlpPlan(Plan):
         unsaturated = estimates + error < self.stage.threshold
         low = np.where(stored, low, np.maximum(low, estimates - error))
         high = np.where(~stored & unsaturated, np.minimum(high, estimates + error), high)
-        return low, high
+        # The top level reaches a little beyond the threshold; an interval contains its estimate.
+        return low, np.where(stored, high, np.maximum(high, estimates))
 
     @property
     def expected_error_cells(self) -> float:

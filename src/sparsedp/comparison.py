@@ -1,0 +1,122 @@
+"""Every mechanism side by side: the paper's Table 1 in numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .errors import MissingDependencyError, ParameterError
+from .mechanisms import MECHANISMS, Plan, create_plan
+from .planning import make_problem
+
+NOTES = """\
+reads: memory words per lookup · mean error, maximum: bounds on expectations, for the worst true value
+1 % exceed: guaranteed tail bound · at v: predicted mean absolute error at true value v"""
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One mechanism in the comparison: its plan, or why it cannot be used."""
+
+    mechanism: str
+    plan: Plan | None
+    refusal: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The paper's Table 1 in numbers, for the caller's parameters; print it, or read `rows`."""
+
+    rows: tuple[ComparisonRow, ...]
+
+    FAILURE = 0.01
+    VALUES = (0.0, 1.0, 10.0, 100.0)
+
+    def __iter__(self) -> Iterator[ComparisonRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, mechanism: str) -> ComparisonRow:
+        for row in self.rows:
+            if row.mechanism == mechanism:
+                return row
+        raise KeyError(mechanism)
+
+    def __str__(self) -> str:
+        header = ["mechanism", "ε", "δ", "bits/key", "size", "reads", "mean error ≤", "1 % exceed", "maximum ≤"]
+        header += [f"at {value:g}" for value in self.VALUES]
+        possible = [header, *(self._cells(row) for row in self.rows if row.plan is not None)]
+        widths = [max(len(line[i]) for line in possible) for i in range(len(header))]
+        widths[0] = max(len(row.mechanism) for row in self.rows)
+        text = [_align(header, widths)]
+        for row in self.rows:
+            refused = f"{row.mechanism.ljust(widths[0])}  {row.refusal}"
+            text.append(refused if row.plan is None else _align(self._cells(row), widths))
+        return "\n".join([*text, "", NOTES])
+
+    def _cells(self, row: ComparisonRow) -> list[str]:
+        assert row.plan is not None
+        p = row.plan
+        cells = [row.mechanism, f"{p.epsilon:.4g}", f"{p.delta:.2g}", _number(p.bits_per_entry), _bytes(p.nbytes)]
+        cells += [f"{p.access}", _number(p.expected_error), _number(p.error_with_probability(self.FAILURE))]
+        cells += [_number(p.maximum_error)]
+        return cells + [f"{p.error(value).mean_absolute:.2f}" for value in self.VALUES]
+
+
+def compare(
+    epsilon: float,
+    delta: float = 0.0,
+    *,
+    nonzero: int,
+    domain: int | None = None,
+    upper: float | None = None,
+    total: float | None = None,
+    sensitivity: float = 1,
+    step: float | None = None,
+    signed: bool = False,
+) -> Comparison:
+    """Every mechanism for the same public parameters: space, access, expected error and tail error."""
+    problem = make_problem(
+        epsilon=epsilon,
+        delta=delta,
+        nonzero=nonzero,
+        domain=domain,
+        upper=upper,
+        total=total,
+        sensitivity=sensitivity,
+        step=step,
+        signed=signed,
+    )
+    rows = []
+    for name in MECHANISMS:
+        variants = [(name, problem)]
+        if name == "threshold-alp" and delta > 0:
+            variants = [(name, replace(problem, delta=0.0)), (f"{name}, δ > 0", problem)]
+        for label, variant in variants:
+            try:
+                rows.append(ComparisonRow(label, create_plan(name, Plan.reason, variant, {})))
+            except (ParameterError, MissingDependencyError) as error:
+                rows.append(ComparisonRow(label, None, f"not possible: {error}"))
+    return Comparison(tuple(rows))
+
+
+def _align(cells: list[str], widths: list[int]) -> str:
+    first, *rest = (cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+    return "  ".join([cells[0].ljust(len(first)), *rest])
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return "∞" if math.isinf(value) else f"{value:.4g}"
+
+
+def _bytes(count: int | None) -> str:
+    if count is None:
+        return "–"
+    size = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
