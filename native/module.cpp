@@ -1,10 +1,5 @@
 // Bindings only. Kernels hold no state and draw no randomness: arrays in (random words included), arrays out.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
-#include <memory>
-#include <stdexcept>
-
+#include "bindings.hpp"
 #include "embedding.hpp"
 #include "flips.hpp"
 #include "keys.hpp"
@@ -14,37 +9,7 @@
 #include "table.hpp"
 #include "universal.hpp"
 
-namespace nb = nanobind;
 using namespace sparsedp;
-
-template <typename T>
-using In = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using InMatrix = nb::ndarray<const uint64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-using InOut = nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-template <typename T>
-using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
-
-template <typename T>
-static Out<T> own(std::unique_ptr<T[]> data, size_t length) {
-    T* raw = data.release();
-    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-    return Out<T>(raw, {length}, owner);
-}
-
-// Runs body(i, out) for every i without the interpreter lock and gives the filled array.
-template <typename T, typename Body>
-static Out<T> map(size_t length, Body body) {
-    auto out = std::make_unique<T[]>(length);
-    {
-        nb::gil_scoped_release unlocked;
-        for (size_t i = 0; i < length; ++i) out[i] = body(i);
-    }
-    return own(std::move(out), length);
-}
-
-static void require(bool condition, const char* what) {
-    if (!condition) throw std::invalid_argument(what);
-}
 
 static Out<uint64_t> geometric(In<uint64_t> words, In<uint64_t> thresholds) {
     const size_t digits = thresholds.size();
@@ -242,6 +207,7 @@ static Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
 }
 
 NB_MODULE(_native, m) {
+    register_blocks(m);
     m.doc() = "Kernels of sparsedp: stateless, without randomness of their own.";
     m.def("geometric", &geometric, nb::arg("words"), nb::arg("thresholds"));
     m.def("two_sided", &two_sided, nb::arg("words"), nb::arg("zero"), nb::arg("thresholds"));

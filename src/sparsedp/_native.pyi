@@ -29,4 +29,29 @@ def unary_heights(
     counts: _Words, cap: int, slope_whole: int, slope_fraction: int, levels: int, words: _Words
 ) -> _Words: ...
 def round_to_grid(values: _Floats, numerator: int, denominator: int, words: _Words) -> _Integers | int: ...
+def placements(ids: _Words, seed0: int, seed1: int) -> _Words: ...
+def build_blocks(
+    array: _Words,
+    shape: npt.NDArray[np.uint32],
+    blocks: int,
+    first: int,
+    count: int,
+    placed: _Words,
+    row_seed: int,
+    heights: npt.NDArray[np.uint16],
+    thresholds: _Words,
+    words: _Words,
+) -> None: ...
+def read_blocks(
+    array: _Words,
+    shape: npt.NDArray[np.uint32],
+    blocks: int,
+    hashed: bool,
+    seed0: int,
+    seed1: int,
+    row_seed: int,
+    values: _Floats,
+    ids: _Words,
+) -> _Floats: ...
+def count_symbols(array: _Words, shape: npt.NDArray[np.uint32], blocks: int) -> _Words: ...
 def find(table: _Words, ids: _Words) -> _Integers: ...

@@ -1,7 +1,14 @@
-"""The noisy bit array of ALP, in the paper's layout: one column of bits per level, one hash function each."""
+"""What is published of small counts: the paper's noisy bits in columns, and noisy symbols in cache-line blocks.
+
+Privacy holds for every hash function that does not depend on the data, so the layout is chosen for memory: `Columns`
+is the paper's, one hash function and one memory access per level; `Blocks` touches one cache line per lookup.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -10,6 +17,7 @@ import numpy.typing as npt
 
 from . import _native
 from .hashing import draw_row_functions
+from .ladder import Ladder
 from .randomness import Randomness, Words, flip
 
 FLIP_DIGITS = 16
@@ -56,3 +64,80 @@ class Columns:
         # Fewer digits when the probability allows: p = 1/4 needs two random words per word, not sixteen.
         denominator = self.flip_probability.denominator
         return self.flip_probability.numerator, denominator.bit_length() - 1
+
+
+BLOCK_BITS = 512
+_BLOCK_WORDS = BLOCK_BITS // 64
+_CHUNK_BLOCKS = 2048
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Noisy symbols of a ladder in cache-line blocks: a key owns one 512-bit block, and in it one cell per level.
+
+    The block is the high part of placement × blocks, so a range of placements is a range of blocks. Level j has
+    rows[j] cells in every block; two keys share a cell of level j with probability 1/(blocks · rows[j]).
+    """
+
+    ladder: Ladder
+    rows: tuple[int, ...]
+    blocks: int
+    hashed: bool  # ids are uniform fingerprints already
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the blocks, of the padding word and of the three seeds."""
+        return 8 * (self.blocks * _BLOCK_WORDS + 1 + 3)
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """The number of cells of each level."""
+        return tuple(rows * self.blocks for rows in self.rows)
+
+    @property
+    def _shape(self) -> npt.NDArray[np.uint32]:
+        return np.array([(level.bits, rows) for level, rows in zip(self.ladder.levels, self.rows, strict=True)], np.uint32)
+
+    def build(self, ids: Words, counts: npt.NDArray[np.int64], randomness: Randomness) -> tuple[Words, Words]:
+        """The blocks and their seeds: every cell a noisy symbol of the largest height among its keys."""
+        seeds = randomness.words(3)
+        placed = ids if self.hashed else _native.placements(ids, *seeds[:2].tolist())
+        order = np.argsort(placed)
+        placed, counts = placed[order], counts[order]
+        tops = np.array([[level.start, level.height] for level in self.ladder.levels])
+        thresholds = np.concatenate(
+            [np.append(np.uint64(len(level.masses)), level.thresholds.ravel()) for level in self.ladder.levels]
+        )
+        array = np.zeros(self.blocks * _BLOCK_WORDS + 1, np.uint64)
+        cells = sum(self.rows)
+
+        def fill(first: int, size: int, keys: slice, words: Words) -> None:
+            heights = np.clip(counts[keys, None] - tops[:, 0], 0, tops[:, 1]).astype(np.uint16)
+            part = array[first * _BLOCK_WORDS : (first + size) * _BLOCK_WORDS]
+            _native.build_blocks(
+                part, self._shape, self.blocks, first, size, placed[keys], int(seeds[2]), heights, thresholds, words
+            )
+
+        starts = list(range(0, self.blocks, _CHUNK_BLOCKS))
+        # Block b begins at placement ⌈b 2^64 / blocks⌉.
+        borders = np.array([-(-(b << 64) // self.blocks) for b in starts], np.uint64)
+        edges = [*np.searchsorted(placed, borders).tolist(), len(placed)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            waiting: deque[Future[None]] = deque()
+            for first, begin, end in zip(starts, edges, edges[1:], strict=False):
+                size = min(_CHUNK_BLOCKS, self.blocks - first)
+                words = randomness.words(size * cells)  # in the order of the blocks, whoever fills them
+                waiting.append(pool.submit(fill, first, size, slice(begin, end), words))
+                if len(waiting) > 2 * (os.cpu_count() or 1):
+                    waiting.popleft().result()
+            for future in waiting:
+                future.result()
+        return array, seeds
+
+    def count_symbols(self, array: Words) -> Words:
+        """How often each symbol of each level occurs in the array."""
+        return _native.count_symbols(array, self._shape, self.blocks)
+
+    def read(self, array: Words, seeds: Words, values: npt.NDArray[np.float64], ids: Words) -> npt.NDArray[np.float64]:
+        """For each id the value of its pattern, from a table of all 2^bits patterns."""
+        return _native.read_blocks(array, self._shape, self.blocks, self.hashed, *seeds.tolist(), values, ids)

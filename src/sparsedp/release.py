@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from .errors import ParameterError
 from .hashing import Key, KeySpace
 from .inputs import CountsLike, check_domain, combine, key_ids, read_pairs, to_cells
-from .mechanisms import Arrays, Plan, Problem, create_plan, mechanism_named
+from .mechanisms import Arrays, Plan, Problem, Reader, create_plan, mechanism_named
 from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, resolve_mechanism
 from .randomness import Randomness, Words, fresh_randomness
 from .table import Counts, add_noise
@@ -59,21 +60,29 @@ class Release:
         return sum(array.nbytes for part in self.parts for array in part.values())
 
     def __getitem__(self, key: Key) -> float:
-        return float(self._estimates(np.array([self.key_space.id(key)], np.uint64), clamp=True)[0])
+        return float(self._estimates(np.array([self.key_space.id(key)], np.uint64), None, "flat", clamp=True)[0])
 
-    def lookup(self, keys: object, *, estimator: str = "paper", clamp: bool = True) -> Floats:
-        """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column."""
-        if estimator != "paper":
-            raise ParameterError(f"estimator must be 'paper' for mechanism {self.mechanism!r}, got {estimator!r}")
-        return self._estimates(self.key_space.ids(keys), clamp)
+    def lookup(
+        self, keys: object, *, estimator: str | None = None, prior: str = "flat", clamp: bool = True
+    ) -> Floats:
+        """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
 
-    def interval(self, keys: object, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Bounds (low, high) that each cover their true value with at least the given confidence."""
+        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers), and
+        next to the "flat" prior one that is "fitted" to the release, for when the asked keys mostly exist and are
+        small. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to [0, upper].
+        """
+        return self._estimates(self.key_space.ids(keys), estimator, prior, clamp)
+
+    def interval(self, keys: object, confidence: float = 0.95, *, prior: str = "flat") -> tuple[Floats, Floats]:
+        """Bounds (low, high) that each cover their true value with the given confidence.
+
+        `tight-alp` gives credible intervals, the other mechanisms the guaranteed bounds of the paper.
+        """
         if not 0 < confidence < 1:
             raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
         ids = self.key_space.ids(keys)
         failure = (1 - confidence) / len(self.parts)
-        bounds = [self.plan.interval(part, ids, failure) for part in self.parts]
+        bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
         low, high = bounds[0]
         if len(bounds) == 2:
             low, high = low - bounds[1][1], high - bounds[1][0]
@@ -91,10 +100,13 @@ class Release:
     def _step(self) -> float:
         return float(self.plan.problem.neighbours.step)
 
-    def _estimates(self, ids: Words, clamp: bool) -> Floats:
-        cells = self.plan.estimate(self.parts[0], ids)
-        if len(self.parts) == 2:
-            cells = cells - self.plan.estimate(self.parts[1], ids)
+    @cached_property
+    def _readers(self) -> tuple[Reader, ...]:
+        return tuple(self.plan.reader(part) for part in self.parts)
+
+    def _estimates(self, ids: Words, estimator: str | None, prior: str, clamp: bool) -> Floats:
+        first, *second = (reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers)
+        cells = first - second[0] if second else first
         return (self.plan.clamp(cells) if clamp else cells) * self._step
 
     def __repr__(self) -> str:
@@ -175,7 +187,8 @@ def release(
     cells = to_cells(pairs, grid, randomness)
     ids, cells = combine(ids, cells, problem.upper_cells)
     plan = draft.finish(draft.noisy_sum(cells, randomness))
-    return Release(plan, space, _build_parts(plan, ids, cells, randomness), randomness.reproducible)
+    parts = _build_parts(plan, ids, cells, randomness)
+    return Release(plan.observed(parts[0]), space, parts, randomness.reproducible)
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,10 @@ class PureStage:
             unstored = max(abs(bound) for pair in absent for bound in pair)
             return max(self.noise.rate + stored + GUARD, unstored)
 
+    def unstored(self, count: int) -> Fraction:
+        """P[a key of this positive count is not stored], exactly."""
+        return 1 - self.noise.at_least(self.threshold - count)
+
     def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
         """Step (1) and (2) of Threshold for all of the domain, without looping over it."""
         values = add_noise(counts, self.noise, randomness)
@@ -165,6 +169,11 @@ class StableStage:
         """Whether moving a count by one below `unit` changes P[not stored] by no more than the step loss."""
         change = self.stored_chance / (self.unit * (1 - self.stored_chance))
         return log_bounds(1 + change).high <= self.step_loss
+
+    def unstored(self, count: int) -> Fraction:
+        """P[a key of this count is not stored], exactly."""
+        raised = Fraction(min(count, self.unit), self.unit)
+        return 1 - raised * self.noise.at_least(self.threshold - max(count, self.unit))
 
     def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
         """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""

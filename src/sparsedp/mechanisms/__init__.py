@@ -9,12 +9,13 @@ from dataclasses import replace
 from ..errors import ParameterError
 from ..privacy import check_number
 from .alp import AlpPlan
-from .base import Arrays, ErrorPrediction, Plan, Problem, check_privacy
+from .base import Arrays, ErrorPrediction, Plan, Problem, Reader, check_privacy
 from .compact import CompactPlan
 from .laplace import LaplacePlan
 from .stability import StabilityPlan
 from .threshold import ThresholdPlan
 from .threshold_alp import ThresholdAlpPlan
+from .tight_alp import TightAlpPlan
 
 __all__ = [
     "MECHANISMS",
@@ -22,6 +23,7 @@ __all__ = [
     "ErrorPrediction",
     "Plan",
     "Problem",
+    "Reader",
     "create_plan",
     "mechanism_named",
 ]
@@ -33,6 +35,7 @@ Mechanism = (
     | type[AlpPlan]
     | type[ThresholdAlpPlan]
     | type[StabilityPlan]
+    | type[TightAlpPlan]
 )
 
 _ALL: tuple[Mechanism, ...] = (
@@ -42,6 +45,7 @@ _ALL: tuple[Mechanism, ...] = (
     AlpPlan,
     ThresholdAlpPlan,
     StabilityPlan,
+    TightAlpPlan,
 )
 MECHANISMS: dict[str, Mechanism] = {plan.mechanism: plan for plan in _ALL}
 

@@ -121,9 +121,17 @@ class Plan(ABC):
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """The arrays that are published. Ids are distinct, counts positive."""
 
-    @abstractmethod
     def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
         """Unclamped estimates, in cells."""
+        raise NotImplementedError
+
+    def reader(self, arrays: Arrays) -> Reader:
+        """What answers lookups from the arrays."""
+        return Reader(self, arrays)
+
+    def observed(self, arrays: Arrays) -> Plan:
+        """The plan with its predictions brought up to what was published; the guarantee stays."""
+        return self
 
     @abstractmethod
     def simulate(self, count: int, samples: int) -> Estimates:
@@ -250,6 +258,36 @@ class Plan(ABC):
         """Cut estimates (in cells) to what a count can be: [0, upper], or [-upper, upper] when signed."""
         upper = math.inf if self.problem.upper_cells is None else float(self.problem.upper_cells)
         return np.clip(estimates, -upper if self.problem.signed else 0.0, upper)
+
+
+class Reader:
+    """Answers lookups from the arrays of one release of non-negative counts, in cells and unclamped."""
+
+    estimators: ClassVar[tuple[str, ...]] = ("paper",)  # the first is the default
+    priors: ClassVar[tuple[str, ...]] = ("flat",)
+
+    def __init__(self, plan: Plan, arrays: Arrays) -> None:
+        self.plan = plan
+        self.arrays = arrays
+
+    def check(self, estimator: str | None, prior: str) -> tuple[str, str]:
+        """The estimator and the prior, or `ParameterError` with those that this mechanism has."""
+        name = self.plan.mechanism
+        if estimator is not None and estimator not in self.estimators:
+            known = ", ".join(map(repr, self.estimators))
+            raise ParameterError(f"estimator of mechanism {name!r} must be one of {known}, got {estimator!r}")
+        if prior not in self.priors:
+            known = ", ".join(map(repr, self.priors))
+            raise ParameterError(f"prior of mechanism {name!r} must be one of {known}, got {prior!r}")
+        return estimator or self.estimators[0], prior
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        """The estimates of many ids."""
+        return self.plan.estimate(self.arrays, ids)
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """Bounds that each miss their true count with probability at most `failure`."""
+        return self.plan.interval(self.arrays, ids, failure)
 
 
 def check_privacy(plan: Plan) -> None:

@@ -1,0 +1,83 @@
+// Noisy symbols in cache-line blocks: a key owns one 512-bit block, and in it one cell for each level.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "universal.hpp"
+
+namespace sparsedp {
+
+constexpr size_t block_bytes = 64;
+constexpr size_t most_levels = 4;
+
+// Level j has rows[j] cells of bits[j] bits, the first at bit offsets[j] of the block.
+struct BlockLayout {
+    size_t levels;
+    uint64_t blocks;
+    uint32_t bits[most_levels], rows[most_levels], offsets[most_levels];
+    uint32_t cells;  // of one block, all levels together
+};
+
+// The finaliser of MurmurHash3: a bijection in which every input bit reaches every output bit.
+inline uint64_t mix(uint64_t x) {
+    x ^= x >> 33;
+    x *= 0xff51afd7ed558ccdULL;
+    x ^= x >> 33;
+    x *= 0xc4ceb9fe1a85ec53ULL;
+    return x ^ x >> 33;
+}
+
+// Fingerprints are uniform already; integer keys of a domain are mixed with two public seeds first.
+struct Placement {
+    bool hashed;
+    uint64_t seed0, seed1;
+
+    uint64_t operator()(uint64_t id) const { return hashed ? id : mix(mix(id ^ seed0) + seed1); }
+};
+
+// The block is the high part of (placement x blocks), so a range of placements is a range of blocks.
+inline uint64_t block_of(uint64_t placement, uint64_t blocks) {
+    return static_cast<uint64_t>(static_cast<uint128>(placement) * blocks >> 64);
+}
+
+// Sixteen bits of a second mixing choose the cell of each level.
+inline uint64_t row_bits(uint64_t placement, uint64_t seed) { return mix(placement + seed); }
+
+inline uint32_t row_of(uint64_t bits, size_t level, uint32_t rows) {
+    return static_cast<uint32_t>((bits >> (16 * level) & 0xffff) * rows >> 16);
+}
+
+// A cell may straddle two words; eight bytes of padding follow the last block.
+inline uint32_t read_cell(const uint8_t* block, uint32_t bit, uint32_t bits) {
+    uint64_t word;
+    std::memcpy(&word, block + bit / 8, 8);
+    return static_cast<uint32_t>(word >> (bit % 8)) & ((1u << bits) - 1);
+}
+
+inline void write_cell(uint8_t* block, uint32_t bit, uint32_t symbol) {
+    uint64_t word;
+    std::memcpy(&word, block + bit / 8, 8);
+    word |= static_cast<uint64_t>(symbol) << (bit % 8);
+    std::memcpy(block + bit / 8, &word, 8);
+}
+
+// The symbols of a key, the first level in the lowest bits.
+inline uint32_t read_pattern(const BlockLayout& layout, const uint8_t* block, uint64_t row_choice) {
+    uint32_t pattern = 0, shift = 0;
+    for (size_t j = 0; j < layout.levels; ++j) {
+        const uint32_t row = row_of(row_choice, j, layout.rows[j]);
+        pattern |= read_cell(block, layout.offsets[j] + row * layout.bits[j], layout.bits[j]) << shift;
+        shift += layout.bits[j];
+    }
+    return pattern;
+}
+
+// The number of thresholds at or below the word: branch-free, so its time does not depend on the symbol.
+inline uint32_t draw_symbol(const uint64_t* thresholds, size_t count, uint64_t word) {
+    uint32_t symbol = 0;
+    for (size_t s = 0; s < count; ++s) symbol += thresholds[s] <= word;
+    return symbol;
+}
+
+}  // namespace sparsedp

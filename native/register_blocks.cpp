@@ -1,0 +1,159 @@
+// Bindings of the cache-line blocks.
+#include "bindings.hpp"
+#include "blocks.hpp"
+
+using namespace sparsedp;
+
+using Shape = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// shape: one row (bits, rows) for each level.
+static BlockLayout block_layout(Shape shape, uint64_t blocks) {
+    require(shape.shape(1) == 2 && shape.shape(0) >= 1 && shape.shape(0) <= most_levels, "a shape has 1..4 levels");
+    BlockLayout layout{shape.shape(0), blocks, {}, {}, {}, 0};
+    uint64_t used = 0;
+    for (size_t j = 0; j < layout.levels; ++j) {
+        const uint32_t bits = shape(j, 0), rows = shape(j, 1);
+        require(bits >= 1 && bits <= 8 && rows >= 1 && rows <= 512, "a level has 1..8 bits and 1..512 rows");
+        layout.bits[j] = bits;
+        layout.rows[j] = rows;
+        layout.offsets[j] = static_cast<uint32_t>(used);
+        layout.cells += rows;
+        used += static_cast<uint64_t>(bits) * rows;
+    }
+    require(used <= 8 * block_bytes, "the levels must fit in a block of 512 bits");
+    require(blocks >= 1, "there must be a block");
+    return layout;
+}
+
+static Out<uint64_t> placements(In<uint64_t> ids, uint64_t seed0, uint64_t seed1) {
+    const uint64_t* x = ids.data();
+    const Placement place{false, seed0, seed1};
+    return map<uint64_t>(ids.size(), [=](size_t i) { return place(x[i]); });
+}
+
+// Blocks first..first + count of the release, into `array`: the cell of a level holds a noisy symbol of the largest
+// height among its keys. `heights` has one row of levels for each key.
+static void build_blocks(InOut array, Shape shape,
+                         uint64_t blocks, uint64_t first, uint64_t count, In<uint64_t> placed, uint64_t row_seed,
+                         nb::ndarray<const uint16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> heights,
+                         In<uint64_t> thresholds, In<uint64_t> words) {
+    const BlockLayout layout = block_layout(shape, blocks);
+    require(first + count <= blocks && array.size() == 8 * count, "the array must hold the blocks");
+    require(heights.shape(0) == placed.size() && heights.shape(1) == layout.levels, "a height for each key and level");
+    require(words.size() == count * layout.cells, "one random word for each cell");
+    size_t tallest[most_levels] = {}, used = 0, table[most_levels];
+    const size_t keys = placed.size();
+    const uint16_t* h = heights.data();
+    for (size_t i = 0; i < keys; ++i)
+        for (size_t j = 0; j < layout.levels; ++j)
+            tallest[j] = std::max<size_t>(tallest[j], h[i * layout.levels + j]);
+    const uint64_t* t = thresholds.data();
+    // Thresholds: for each level its number of heights, then one row for each height.
+    for (size_t j = 0; j < layout.levels; ++j) {
+        require(used < thresholds.size() && t[used] > tallest[j], "a height has no law");
+        table[j] = used + 1;
+        used += 1 + static_cast<size_t>(t[used]) * ((size_t{1} << layout.bits[j]) - 1);
+        require(used <= thresholds.size(), "thresholds end too early");
+    }
+    const uint64_t *p = placed.data(), *w = words.data();
+    for (size_t i = 0; i < keys; ++i) {
+        const uint64_t block = block_of(p[i], blocks);
+        require(block >= first && block - first < count, "a key lies outside of the blocks");
+    }
+    auto* out = reinterpret_cast<uint8_t*>(array.data());
+    nb::gil_scoped_release unlocked;
+    auto tall = std::make_unique<uint16_t[]>(count * layout.cells);
+    for (size_t i = 0; i < keys; ++i) {
+        uint16_t* cell = tall.get() + (block_of(p[i], blocks) - first) * layout.cells;
+        const uint64_t choice = row_bits(p[i], row_seed);
+        for (size_t j = 0; j < layout.levels; ++j) {
+            uint16_t& height = cell[row_of(choice, j, layout.rows[j])];
+            height = std::max(height, h[i * layout.levels + j]);
+            cell += layout.rows[j];
+        }
+    }
+    for (uint64_t block = 0; block < count; ++block) {
+        uint8_t built[block_bytes + 8] = {};
+        size_t cell = block * layout.cells;
+        for (size_t j = 0; j < layout.levels; ++j) {
+            const size_t width = (size_t{1} << layout.bits[j]) - 1;
+            for (uint32_t row = 0; row < layout.rows[j]; ++row, ++cell) {
+                const uint32_t symbol = draw_symbol(t + table[j] + tall[cell] * width, width, w[cell]);
+                write_cell(built, layout.offsets[j] + row * layout.bits[j], symbol);
+            }
+        }
+        std::memcpy(out + block * block_bytes, built, block_bytes);
+    }
+}
+
+// Calls visit(i, pattern) for every id, fetching blocks ahead of their use.
+template <typename Visit>
+static void for_each_pattern(const BlockLayout& layout, const uint8_t* array, Placement place, uint64_t row_seed,
+                             const uint64_t* ids, size_t count, Visit visit) {
+    constexpr size_t ahead = 32;
+    uint64_t placed[ahead];
+    for (size_t start = 0; start < count; start += ahead) {
+        const size_t n = std::min(ahead, count - start);
+        for (size_t i = 0; i < n; ++i) {
+            placed[i] = place(ids[start + i]);
+            __builtin_prefetch(array + block_of(placed[i], layout.blocks) * block_bytes);
+        }
+        for (size_t i = 0; i < n; ++i) {
+            const uint8_t* block = array + block_of(placed[i], layout.blocks) * block_bytes;
+            visit(start + i, read_pattern(layout, block, row_bits(placed[i], row_seed)));
+        }
+    }
+}
+
+// The value of each id's pattern in a table of 2^bits values.
+static Out<double> read_blocks(In<uint64_t> array, Shape shape, uint64_t blocks, bool hashed, uint64_t seed0,
+                               uint64_t seed1, uint64_t row_seed, In<double> values, In<uint64_t> ids) {
+    const BlockLayout layout = block_layout(shape, blocks);
+    require(array.size() == 8 * blocks + 1, "the array must hold the blocks and a word");
+    uint32_t bits = 0;
+    for (size_t j = 0; j < layout.levels; ++j) bits += layout.bits[j];
+    require(values.size() == size_t{1} << bits, "one value for each pattern");
+    const auto* bytes = reinterpret_cast<const uint8_t*>(array.data());
+    const uint64_t* x = ids.data();
+    const double* table = values.data();
+    const size_t count = ids.size();
+    auto out = std::make_unique<double[]>(count);
+    {
+        nb::gil_scoped_release unlocked;
+        for_each_pattern(layout, bytes, {hashed, seed0, seed1}, row_seed, x, count,
+                         [&](size_t i, uint32_t pattern) { out[i] = table[pattern]; });
+    }
+    return own(std::move(out), count);
+}
+
+// How often each symbol occurs, level after level.
+static Out<uint64_t> count_symbols(In<uint64_t> array, Shape shape, uint64_t blocks) {
+    const BlockLayout layout = block_layout(shape, blocks);
+    require(array.size() == 8 * blocks + 1, "the array must hold the blocks and a word");
+    size_t symbols = 0, first[most_levels];
+    for (size_t j = 0; j < layout.levels; ++j) {
+        first[j] = symbols;
+        symbols += size_t{1} << layout.bits[j];
+    }
+    auto out = std::make_unique<uint64_t[]>(symbols);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(array.data());
+    {
+        nb::gil_scoped_release unlocked;
+        for (uint64_t block = 0; block < blocks; ++block)
+            for (size_t j = 0; j < layout.levels; ++j)
+                for (uint32_t row = 0; row < layout.rows[j]; ++row)
+                    ++out[first[j] + read_cell(bytes + block * block_bytes,
+                                               layout.offsets[j] + row * layout.bits[j], layout.bits[j])];
+    }
+    return own(std::move(out), symbols);
+}
+
+void register_blocks(nb::module_& m) {
+    m.def("placements", &placements, nb::arg("ids"), nb::arg("seed0"), nb::arg("seed1"));
+    m.def("build_blocks", &build_blocks, nb::arg("array"), nb::arg("shape"), nb::arg("blocks"), nb::arg("first"),
+          nb::arg("count"), nb::arg("placed"), nb::arg("row_seed"), nb::arg("heights"), nb::arg("thresholds"),
+          nb::arg("words"));
+    m.def("read_blocks", &read_blocks, nb::arg("array"), nb::arg("shape"), nb::arg("blocks"), nb::arg("hashed"),
+          nb::arg("seed0"), nb::arg("seed1"), nb::arg("row_seed"), nb::arg("values"), nb::arg("ids"));
+    m.def("count_symbols", &count_symbols, nb::arg("array"), nb::arg("shape"), nb::arg("blocks"));
+}

@@ -1,0 +1,342 @@
+"""`tight-alp`: the paper's combined release with a fraction of its error and space.
+
+Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`; ε and δ
+are computed from the integer thresholds in use. The threshold stage uses the whole budget. Keys that it stores are not
+embedded; for the others "not stored" has used up a part of each step's budget, and the ladder spends the rest (and only
+the rest) on noisy symbols. More non-zero keys than `nonzero` cost accuracy only. Proof: docs/privacy.md, "Tight ALP".
+Exact test: tests/test_exact_tight_alp.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from .. import bounds
+from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above, poisson_load
+from ..embedding import BLOCK_BITS, Blocks
+from ..errors import ParameterError
+from ..hashing import HASHED_DOMAIN
+from ..ladder import Ladder
+from ..laws import log_bounds, precise
+from ..privacy import HEADROOM, check_number
+from ..randomness import Randomness, Words
+from ..table import Counts, PureStage, StableStage, thresholded_interval
+from .base import Arrays, Estimates, Plan, Problem, Reader, spread_noise
+from .stability import plan_stable_stage
+from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
+
+DEFAULT_BITS = 40.0
+STORED_ZERO_SHARE = 0.01
+SMALLEST_STEP = 0.002
+_MOST_GRID = 800
+
+# Symbols of the levels, and the shares of a block that the first level may get: the planner tries them all.
+SYMBOL_BITS = ((3,), (4,), (5,), (6,), (4, 4), (4, 5), (5, 3), (5, 4))
+FIRST_SHARES = (0.55, 0.65, 0.75, 0.82, 0.88)
+
+
+@dataclass(frozen=True)
+class TightAlpPlan(Plan):
+    """Threshold stage at the full ε, and unstored keys in a ladder of noisy symbols, one cache line per key."""
+
+    problem: Problem
+    stage: PureStage | StableStage
+    blocks: Blocks
+    loads: Loads  # what other keys leave in the cells: assumed by the plan, read off the release afterwards
+    reason: str = Plan.reason
+
+    mechanism = "tight-alp"
+    needs_size = True
+
+    @classmethod
+    def create(
+        cls,
+        problem: Problem,
+        bits_per_entry: float = DEFAULT_BITS,
+        target_error: float | None = None,
+        stored_zeros: float | None = None,
+        threshold_rule: str = "tight",
+    ) -> TightAlpPlan:
+        """The least error for `bits_per_entry` bits per non-zero key, or the least space for a mean error.
+
+        `stored_zeros` is the expected number of zero keys in the table (pure privacy), 1 % of the keys by default.
+        """
+        if problem.entries is None:
+            raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
+        if float(problem.step_budget) < SMALLEST_STEP:
+            raise ParameterError(
+                f"epsilon * step / sensitivity must be at least {SMALLEST_STEP} for tight-alp, got "
+                f"{float(problem.step_budget):.2g}; pass a larger step="
+            )
+        if problem.delta > 0:
+            stage: PureStage | StableStage = plan_stable_stage(problem, Decimal(1), threshold_rule)
+        else:
+            zeros = max(1.0, STORED_ZERO_SHARE * problem.entries) if stored_zeros is None else stored_zeros
+            zeros = check_number("stored_zeros", zeros)
+            zeros = min(zeros, problem.domain / 4) if stored_zeros is None else zeros
+            stage = PureStage.plan(problem.rate(), problem.domain, check_stored_zeros(zeros, problem.domain))
+        if target_error is None:
+            return _best_plan(problem, stage, check_number("bits_per_entry", bits_per_entry))
+        return _smallest_plan(problem, stage, check_number("target_error", target_error))
+
+    @cached_property
+    def step_loss(self) -> Decimal:
+        """The largest loss of one step: of a stored value, or of "not stored" and the symbols together."""
+        worst = self.stage.step_loss
+        absent = unstored_chances(self.stage, self.blocks.ladder.height + 1)
+        with precise(ROUND_CEILING):
+            for (up, down), before, after in zip(
+                self.blocks.ladder.step_ratios(), absent, absent[1:], strict=False
+            ):
+                # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols' ratio.
+                rise = max(log_bounds(up * chance / start).high for start in before for chance in after)
+                fall = max(log_bounds(down * start / chance).high for start in before for chance in after)
+                worst = max(worst, rise, fall)
+        return worst
+
+    @property
+    def exact_delta(self) -> Fraction:
+        return self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
+
+    @property
+    def cells_nbytes(self) -> float:
+        return self.blocks.nbytes + TABLE_ENTRY_NBYTES * expected_stored(self.problem, self.stage)
+
+    @property
+    def access(self) -> int:
+        return 2
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        """Stored keys leave the embedding."""
+        table = self.stage.select(ids, counts, randomness)
+        unstored = ~table.find(ids)[0]
+        array, seeds = self.blocks.build(ids[unstored], counts[unstored], randomness)
+        return {
+            "table.ids": table.ids,
+            "table.values": table.values,
+            "embedding.blocks": array,
+            "embedding.seeds": seeds,
+            "embedding.symbols": self.blocks.count_symbols(array),
+        }
+
+    def reader(self, arrays: Arrays) -> Reader:
+        return TightReader(self, arrays)
+
+    def observed(self, arrays: Arrays) -> TightAlpPlan:
+        """The plan whose loads are those of the release."""
+        counts = arrays["embedding.symbols"]
+        loads, at = [], 0
+        for level in self.blocks.ladder.levels:
+            loads.append(fit_load(level, counts[at : at + level.symbols]))
+            at += level.symbols
+        return replace(self, loads=tuple(loads))
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """The decoder for the plan's loads."""
+        top = self.stage.threshold + math.ceil(6 / float(self.stage.noise.rate))
+        if self.problem.upper_cells is not None:
+            top = min(top, max(1, self.problem.upper_cells))
+        grid = np.arange(0, top + 1, max(1, top // _MOST_GRID))
+        return Decoder(self.blocks.ladder, self.loads, grid, not_stored(self.stage, grid), self._fitted_prior(grid))
+
+    def _fitted_prior(self, grid: Counts) -> Floats:
+        """The law of the positive counts that the loads tell of: for keys that are known to exist."""
+        survival = np.zeros(len(grid))
+        for level, load, cells in zip(self.blocks.ladder.levels, self.loads, self.blocks.cells, strict=True):
+            inside = (grid >= level.start) & (grid < level.start + level.height)
+            survival[inside] = keys_above(cells, load)[grid[inside] - level.start]
+        survival = np.minimum.accumulate(survival)
+        masses = np.maximum(-np.diff(survival, append=0.0), 0.0)
+        prior = np.concatenate([[0.0], masses[:-1]]) + 1e-6 * max(survival[0], 1.0) / len(grid)
+        return prior / prior.sum()
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        """Evenly spaced quantiles of the exact law of the estimate."""
+        noisy = count + spread_noise(self.stage.noise, samples)
+        stored = noisy >= self.stage.threshold
+        if count == 0 or isinstance(self.stage, StableStage):
+            stored &= np.arange(samples) < samples * (1 - float(not_stored(self.stage, np.array([count]))[0]))
+        decoder = self.decoder
+        row = decoder.likelihood[min(np.searchsorted(decoder.grid, count), len(decoder.grid) - 1)]
+        estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
+        at = np.searchsorted(np.cumsum(row), (np.arange(samples) + 0.5) / samples * row.sum())
+        decoded = np.random.default_rng(3).permutation(estimates[np.minimum(at, len(estimates) - 1)])
+        return self.clamp(np.where(stored, noisy, decoded).astype(np.float64))
+
+    @property
+    def maximum_error_cells(self) -> float:
+        keys = expected_stored(self.problem, self.stage)
+        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        """Whatever the symbols say, a key that is not stored has count + noise below the threshold."""
+        return self.stage.threshold + bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+
+
+class TightReader(Reader):
+    """Stored keys from the table, all others from one cache line and a table of patterns."""
+
+    estimators = ESTIMATORS
+    priors = PRIORS
+    plan: TightAlpPlan
+
+    def __init__(self, plan: TightAlpPlan, arrays: Arrays) -> None:
+        super().__init__(plan.observed(arrays), arrays)
+        self._table = plan.stored(arrays)
+        self._estimates = lru_cache(maxsize=8)(self.plan.decoder.estimates)
+        self._intervals = lru_cache(maxsize=8)(self.plan.decoder.intervals)
+
+    def _read(self, values: Floats, ids: Words) -> Estimates:
+        return self.plan.blocks.read(self.arrays["embedding.blocks"], self.arrays["embedding.seeds"], values, ids)
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        stored, values = self._table.find(ids)
+        return np.where(stored, values, self._read(self._estimates(estimator, prior), ids))
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """Of stored keys from the law of the noise, of others from the posterior."""
+        noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
+        stored, low, high = thresholded_interval(self._table, ids, self.plan.stage.threshold, noise)
+        below, above = (self._read(values, ids) for values in self._intervals(failure, prior))
+        return np.where(stored, low, below), np.where(stored, high, above)
+
+
+@lru_cache(maxsize=16)
+def unstored_chances(stage: PureStage | StableStage, counts: int) -> list[tuple[Fraction, ...]]:
+    """P[not stored | c] for c = 0..counts - 1, exactly; for a zero of the pure stage, both of its bounds."""
+    first = tuple(1 - chance for chance in stage.passing.chance) if isinstance(stage, PureStage) else (Fraction(1),)
+    return [first, *((stage.unstored(count),) for count in range(1, counts))]
+
+
+def not_stored(stage: PureStage | StableStage, counts: Counts) -> Floats:
+    """P[not stored | count] as floats, for decoding."""
+    rate = float(stage.noise.rate)
+    a = math.exp(-rate)
+    start = counts.astype(np.float64)
+    if isinstance(stage, StableStage):
+        start = np.maximum(start, stage.unit)
+    gap = stage.threshold - start
+    stored = np.where(gap >= 1, np.exp(-rate * np.maximum(gap, 1)) / (1 + a), 1 - np.exp(-rate * (1 - np.minimum(gap, 1))) / (1 + a))
+    if isinstance(stage, StableStage):
+        stored = stored * np.minimum(counts / stage.unit, 1.0)
+    return 1 - stored
+
+
+def assumed_above(problem: Problem, stage: PureStage | StableStage, counts: Floats) -> Floats:
+    """How many unstored keys a plan takes to be above each count: Zipf's law in units of the noise."""
+    unit = min(1.0, float(problem.step_budget))
+    keys = float(problem.entries or 1)
+    return np.maximum(keys / (1 + unit * counts) - keys / (1 + unit * stage.threshold), 0.0)
+
+
+def expected_stored(problem: Problem, stage: PureStage | StableStage) -> float:
+    """How many pairs a plan takes the table to have."""
+    zeros = float(stage.passing.chance[1] * problem.domain) if isinstance(stage, PureStage) else 0.0
+    unit = min(1.0, float(problem.step_budget))
+    return zeros + float(problem.entries or 1) / (1 + unit * stage.threshold)
+
+
+def step_budgets(problem: Problem, stage: PureStage | StableStage, shrink: float) -> list[float]:
+    """What "not stored" leaves of each step's budget, for the counts below T - 1 (from there on, nothing)."""
+    top = stage.threshold - 1
+    if problem.upper_cells is not None:
+        top = min(top, problem.upper_cells)
+    absent = not_stored(stage, np.arange(top + 1))
+    with precise(ROUND_FLOOR):
+        whole = float(problem.step_budget * HEADROOM)
+    price = np.abs(np.diff(np.log(absent)))
+    return (np.maximum(whole - price, 1e-9) * shrink).tolist()  # type: ignore[no-any-return]  # NumPy's tolist
+
+
+def tight_ladder(problem: Problem, stage: PureStage | StableStage, bits: tuple[int, ...]) -> Ladder:
+    """The steepest ladder with these symbols whose exact loss is within the budget."""
+    return Ladder.climb(step_budgets(problem, stage, 1.0), bits)
+
+
+def _ladders(problem: Problem, stage: PureStage | StableStage) -> Iterator[Ladder]:
+    """Ladders worth trying: symbols at most about a noise scale apart, and not more symbols than counts."""
+    budgets = step_budgets(problem, stage, 1.0)
+    wanted = min(float(len(budgets)), 0.8 * sum(budgets))
+    found = False
+    for bits in SYMBOL_BITS:
+        gaps = sum((1 << b) - 1 for b in bits)
+        if wanted <= gaps <= max(2.2 * wanted, 7):
+            found = True
+            yield Ladder.climb(budgets, bits)
+    if not found:
+        yield Ladder.climb(budgets, SYMBOL_BITS[-1] if wanted > 10 else SYMBOL_BITS[0])
+
+
+def _layouts(ladder: Ladder) -> Iterator[tuple[int, ...]]:
+    """Rows of each level in a block."""
+    bits = [level.bits for level in ladder.levels]
+    if len(bits) == 1:
+        yield (BLOCK_BITS // bits[0],)
+        return
+    for share in FIRST_SHARES:
+        first = int(BLOCK_BITS * share / bits[0])
+        yield first, (BLOCK_BITS - first * bits[0]) // bits[1]
+
+
+def _best_plan(problem: Problem, stage: PureStage | StableStage, bits_per_entry: float) -> TightAlpPlan:
+    """The plan with the least predicted error for the space."""
+    entries = problem.entries or 1
+    table_bits = 8 * TABLE_ENTRY_NBYTES * expected_stored(problem, stage)
+    blocks = math.floor((bits_per_entry * entries - table_bits) / BLOCK_BITS)
+    if bits_per_entry <= 0:
+        raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
+    blocks = max(1, blocks)
+    candidates = [
+        _with_layout(problem, stage, ladder, rows, blocks) for ladder in _ladders(problem, stage) for rows in _layouts(ladder)
+    ]
+    return _within_budget(min(candidates, key=predicted_error))
+
+
+def _with_layout(
+    problem: Problem, stage: PureStage | StableStage, ladder: Ladder, rows: tuple[int, ...], blocks: int
+) -> TightAlpPlan:
+    layout = Blocks(ladder, rows, blocks, hashed=problem.domain == HASHED_DOMAIN)
+    loads = tuple(
+        poisson_load(cells, assumed_above(problem, stage, level.start + np.arange(level.height + 1.0)))
+        for level, cells in zip(ladder.levels, layout.cells, strict=True)
+    )
+    return TightAlpPlan(problem, stage, layout, loads)
+
+
+def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
+    """The plan with its ladder flattened until its exact loss is within the budget (rounded thresholds exceed it a hair)."""
+    shrink = 1.0
+    while plan.step_loss > plan.problem.step_budget:
+        shrink -= 2 * float(plan.step_loss / plan.problem.step_budget - 1) + 1e-9
+        bits = tuple(level.bits for level in plan.blocks.ladder.levels)
+        ladder = Ladder.climb(step_budgets(plan.problem, plan.stage, shrink), bits)
+        plan = replace(plan, blocks=replace(plan.blocks, ladder=ladder))
+    return plan
+
+
+def predicted_error(plan: TightAlpPlan) -> float:
+    """The mean error of present keys (by the assumed law of counts) and of absent ones, half and half."""
+    decoder = plan.decoder
+    estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
+    error = (decoder.likelihood * np.abs(estimates - decoder.grid[:, None])).sum(axis=1)
+    above = assumed_above(plan.problem, plan.stage, decoder.grid.astype(np.float64))
+    present = -np.diff(above, append=0.0)
+    return float(0.5 * error[0] + 0.5 * (present[:-1] * error[1:]).sum() / max(present[:-1].sum(), 1e-300))
+
+
+def _smallest_plan(problem: Problem, stage: PureStage | StableStage, target: float) -> TightAlpPlan:
+    """The smallest plan whose predicted mean error reaches the target (in the caller's units)."""
+    cells = target / float(problem.neighbours.step)
+    for bits in np.geomspace(12, 600, 40).tolist():
+        plan = _best_plan(problem, stage, bits)
+        if predicted_error(plan) <= cells:
+            return plan
+    raise ParameterError(f"target_error {target} is below what any size reaches at this epsilon; raise it or epsilon")
