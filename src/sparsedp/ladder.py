@@ -17,7 +17,6 @@ anchors the mass g above s climbs as fast as each step's budget w allows, g → 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,6 +29,8 @@ import numpy.typing as npt
 from .laws import WORD_BITS
 
 Matrix = npt.NDArray[np.float64]
+
+RATIO_BITS = 192
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,11 @@ class Level:
         return np.array(self.masses, dtype=object).astype(np.float64) / float(1 << self.word_bits)
 
     def step_ratios(self, height: int) -> tuple[Fraction, Fraction]:
-        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, exactly."""
+        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, rounded up by at most 2^-128."""
         low, high = self.masses[height], self.masses[height + 1]
-        pairs = list(zip(low, high, strict=True))
-        return max(Fraction(b, a) for a, b in pairs), max(Fraction(a, b) for a, b in pairs)
+        up = max((b << RATIO_BITS) // a for a, b in zip(low, high, strict=True))
+        down = max((a << RATIO_BITS) // b for a, b in zip(low, high, strict=True))
+        return Fraction(up + 1, 1 << RATIO_BITS), Fraction(down + 1, 1 << RATIO_BITS)
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Ladder:
         return sum(level.bits for level in self.levels)
 
     def step_ratios(self) -> list[tuple[Fraction, Fraction]]:
-        """For each step c → c + 1 below the top, the largest ratios up and down, exactly."""
+        """For each step c → c + 1 below the top, the largest ratios up and down, rounded up."""
         return [level.step_ratios(h) for level in self.levels for h in range(level.height)]
 
 
@@ -138,24 +140,23 @@ def split_last(row: Matrix, unused: int) -> Matrix:
 
 
 def fastest_climb(budgets: Sequence[float]) -> list[float]:
-    """g₀, …, g_n = 1 - g₀, where each step multiplies g and 1 - g by at most e^±budget."""
+    """g₀, …, g_n = 1 - g₀, where each step multiplies g and 1 - g by at most e^±budget.
 
-    def path(start: float) -> list[float]:
-        climb = [start]
-        for w in budgets:
-            g = climb[-1]
-            climb.append(min(g * math.exp(w), 1 - (1 - g) * math.exp(-w)))
-        return climb
-
-    low, high = 0.0, 0.5
-    for _ in range(200):
-        middle = (low + high) / 2
-        if path(middle)[-1] < 1 - middle:
-            low = middle
-        else:
-            high = middle
-    climb = path(low)
-    return [*climb[:-1], 1 - low]
+    A step is limited by g while g <= 1/(1 + e^w), and by 1 - g after that. If the first m steps are limited by g, the
+    last value is 1 - (1 - g₀ e^{U_m}) e^{-(U_n - U_m)}, with U the partial sums; setting it to 1 - g₀ gives g₀.
+    """
+    steps = np.asarray(budgets)
+    spent = np.concatenate([[0.0], np.cumsum(steps)])
+    starts = 1 / (np.exp(spent) + np.exp(spent[-1] - spent))
+    # The switch happens at the last m for which the step before it was still limited by g.
+    limited = starts[1:] * np.exp(spent[:-1]) <= (1 + 1e-12) / (1 + np.exp(steps))
+    m = int(np.flatnonzero(limited)[-1]) + 1 if limited.any() else 0
+    start = starts[m]
+    below = start * np.exp(spent[: m + 1])
+    above = 1 - (1 - below[-1]) * np.exp(-(spent[m + 1 :] - spent[m]))
+    climb = np.concatenate([below, above])
+    climb[-1] = 1 - start
+    return [float(g) for g in climb]
 
 
 def whole_masses(row: Matrix, word_bits: int) -> tuple[int, ...]:

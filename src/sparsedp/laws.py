@@ -251,6 +251,15 @@ class TwoSided:
             return 1 - self.at_least(1 - j)
         return self.one_side * self.magnitude.at_least(j - 1)
 
+    def tails(self, first: int, last: int) -> list[Fraction]:
+        """P[η >= j] for j = first..last with first >= 1, each less than 2^-240 too small: sums with 256 binary digits."""
+        scale = 1 << 256
+        side = math.floor(self.one_side * scale)
+        sums = [math.floor(self.at_least(last) * scale)]
+        for j in range(last - 1, first - 1, -1):
+            sums.append(sums[-1] + self.magnitude.scaled(j - 1, side))
+        return [Fraction(value, scale) for value in reversed(sums)]
+
     def smallest_tail(self, chance: Fraction) -> int:
         """The smallest j >= 1 with P[η >= j] <= chance."""
         # An estimate from the ideal law, then exact steps: the tail decreases in j.

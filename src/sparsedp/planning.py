@@ -90,7 +90,7 @@ def choose_mechanism(problem: Problem, hashed: bool) -> tuple[str, str]:
     if not hashed and dense and problem.domain <= LARGEST_DOMAIN:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
     kind = "approximate" if problem.delta > 0 else "pure"
-    return "threshold-alp", f"a sparse vector in a large domain: small error at every count, {kind} privacy"
+    return "tight-alp", f"a sparse vector in a large domain: small error at every count, {kind} privacy"
 
 
 def resolve_mechanism(problem: Problem, mechanism: str, hashed: bool) -> tuple[str, str]:

@@ -100,9 +100,10 @@ class PureStage:
             unstored = max(abs(bound) for pair in absent for bound in pair)
             return max(self.noise.rate + stored + GUARD, unstored)
 
-    def unstored(self, count: int) -> Fraction:
-        """P[a key of this positive count is not stored], exactly."""
-        return 1 - self.noise.at_least(self.threshold - count)
+    def unstored(self, largest: int) -> list[Fraction]:
+        """P[a key of count c is not stored] for c = 1..largest < T, to 2^-240."""
+        tails = self.noise.tails(self.threshold - largest, self.threshold - 1)
+        return [1 - tail for tail in reversed(tails)]
 
     def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
         """Step (1) and (2) of Threshold for all of the domain, without looping over it."""
@@ -170,10 +171,13 @@ class StableStage:
         change = self.stored_chance / (self.unit * (1 - self.stored_chance))
         return log_bounds(1 + change).high <= self.step_loss
 
-    def unstored(self, count: int) -> Fraction:
-        """P[a key of this count is not stored], exactly."""
-        raised = Fraction(min(count, self.unit), self.unit)
-        return 1 - raised * self.noise.at_least(self.threshold - max(count, self.unit))
+    def unstored(self, largest: int) -> list[Fraction]:
+        """P[a key of count c is not stored] for c = 1..largest < T, to 2^-240."""
+        small = [1 - Fraction(count, self.unit) * self.stored_chance for count in range(1, min(self.unit, largest + 1))]
+        if largest < self.unit:
+            return small
+        tails = self.noise.tails(self.threshold - largest, self.threshold - self.unit)
+        return small + [1 - tail for tail in reversed(tails)]
 
     def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
         """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -34,6 +34,7 @@ from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
 DEFAULT_BITS = 40.0
 STORED_ZERO_SHARE = 0.01
+FITTED_ZERO_SHARE = 0.2
 SMALLEST_STEP = 0.002
 _MOST_GRID = 800
 
@@ -89,17 +90,13 @@ class TightAlpPlan(Plan):
     @cached_property
     def step_loss(self) -> Decimal:
         """The largest loss of one step: of a stored value, or of "not stored" and the symbols together."""
-        worst = self.stage.step_loss
         absent = unstored_chances(self.stage, self.blocks.ladder.height + 1)
-        with precise(ROUND_CEILING):
-            for (up, down), before, after in zip(
-                self.blocks.ladder.step_ratios(), absent, absent[1:], strict=False
-            ):
-                # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols' ratio.
-                rise = max(log_bounds(up * chance / start).high for start in before for chance in after)
-                fall = max(log_bounds(down * start / chance).high for start in before for chance in after)
-                worst = max(worst, rise, fall)
-        return worst
+        worst = Fraction(1)
+        for (up, down), before, after in zip(self.blocks.ladder.step_ratios(), absent, absent[1:], strict=False):
+            # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols' ratio.
+            for start in before:
+                worst = max(worst, up * after[0] / start, down * start / after[0])
+        return max(self.stage.step_loss, log_bounds(worst).high)
 
     @property
     def exact_delta(self) -> Fraction:
@@ -148,7 +145,7 @@ class TightAlpPlan(Plan):
         return Decoder(self.blocks.ladder, self.loads, grid, not_stored(self.stage, grid), self._fitted_prior(grid))
 
     def _fitted_prior(self, grid: Counts) -> Floats:
-        """The law of the positive counts that the loads tell of: for keys that are known to exist."""
+        """A fifth of the mass on zero, the rest on the positive counts that the loads tell of."""
         survival = np.zeros(len(grid))
         for level, load, cells in zip(self.blocks.ladder.levels, self.loads, self.blocks.cells, strict=True):
             inside = (grid >= level.start) & (grid < level.start + level.height)
@@ -156,6 +153,7 @@ class TightAlpPlan(Plan):
         survival = np.minimum.accumulate(survival)
         masses = np.maximum(-np.diff(survival, append=0.0), 0.0)
         prior = np.concatenate([[0.0], masses[:-1]]) + 1e-6 * max(survival[0], 1.0) / len(grid)
+        prior[0] = FITTED_ZERO_SHARE / (1 - FITTED_ZERO_SHARE) * prior[1:].sum()
         return prior / prior.sum()
 
     def simulate(self, count: int, samples: int) -> Estimates:
@@ -209,11 +207,13 @@ class TightReader(Reader):
         return np.where(stored, low, below), np.where(stored, high, above)
 
 
-@lru_cache(maxsize=16)
 def unstored_chances(stage: PureStage | StableStage, counts: int) -> list[tuple[Fraction, ...]]:
-    """P[not stored | c] for c = 0..counts - 1, exactly; for a zero of the pure stage, both of its bounds."""
+    """P[not stored | c] for c = 0..counts - 1; for a zero of the pure stage, both of its bounds.
+
+    Tails of the noise are summed with 256 binary digits; the error is far below the 1e-40 by which logarithms are widened.
+    """
     first = tuple(1 - chance for chance in stage.passing.chance) if isinstance(stage, PureStage) else (Fraction(1),)
-    return [first, *((stage.unstored(count),) for count in range(1, counts))]
+    return [first, *((chance,) for chance in stage.unstored(counts - 1))]
 
 
 def not_stored(stage: PureStage | StableStage, counts: Counts) -> Floats:
@@ -254,11 +254,6 @@ def step_budgets(problem: Problem, stage: PureStage | StableStage, shrink: float
         whole = float(problem.step_budget * HEADROOM)
     price = np.abs(np.diff(np.log(absent)))
     return (np.maximum(whole - price, 1e-9) * shrink).tolist()  # type: ignore[no-any-return]  # NumPy's tolist
-
-
-def tight_ladder(problem: Problem, stage: PureStage | StableStage, bits: tuple[int, ...]) -> Ladder:
-    """The steepest ladder with these symbols whose exact loss is within the budget."""
-    return Ladder.climb(step_budgets(problem, stage, 1.0), bits)
 
 
 def _ladders(problem: Problem, stage: PureStage | StableStage) -> Iterator[Ladder]:
