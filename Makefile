@@ -30,6 +30,7 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks.accuracy
 
 report: setup
 	$(BIN)/python -m sparsedp.experiments
