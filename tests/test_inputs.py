@@ -21,6 +21,7 @@ import sparsedp
 from sparsedp import InputError, ParameterError
 from sparsedp.hashing import HASHED_DOMAIN, KeySpace
 from sparsedp.inputs import combine, key_ids, read_pairs, to_cells
+from sparsedp.privacy import Neighbours
 from sparsedp.randomness import Randomness, ReproducibleRandomness, Words, reproducible_for_tests
 from sparsedp.table import LARGEST_COUNT
 
@@ -34,7 +35,8 @@ KEYS, VALUES = list(COUNTS), list(COUNTS.values())
 def read(counts: object, space: KeySpace, step: Fraction | None = None) -> dict[int, int]:
     """The ids and cells that a mechanism would see."""
     pairs = read_pairs(counts, signed=True, step=step)
-    cells = to_cells(pairs, step, ReproducibleRandomness(0))
+    neighbours = Neighbours() if step is None else Neighbours(step=step, real=True)
+    cells = to_cells(pairs, neighbours, ReproducibleRandomness(0))
     ids, cells = combine(key_ids(pairs, space), cells, None)
     return dict(zip(ids.tolist(), cells.tolist(), strict=True))
 

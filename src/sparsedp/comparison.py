@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from .errors import MissingDependencyError, ParameterError
 from .mechanisms import MECHANISMS, Plan, create_plan
-from .planning import make_problem
+from .planning import make_problem, resolve_mechanism
 
 NOTES = """\
 reads: memory words per lookup · mean error, maximum: bounds on expectations, for the worst true value
@@ -90,11 +90,11 @@ def compare(
     rows = []
     for name in MECHANISMS:
         variants = [(name, problem)]
-        if name == "threshold-alp" and delta > 0:
+        if name.endswith("-alp") and delta > 0:
             variants = [(name, replace(problem, delta=0.0)), (f"{name}, δ > 0", problem)]
         for label, variant in variants:
             try:
-                rows.append(ComparisonRow(label, create_plan(name, Plan.reason, variant, {})))
+                rows.append(ComparisonRow(label, create_plan(*resolve_mechanism(variant, name), {})))
             except (ParameterError, MissingDependencyError) as error:
                 rows.append(ComparisonRow(label, None, f"not possible: {error}"))
     return Comparison(tuple(rows))

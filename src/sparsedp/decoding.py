@@ -29,7 +29,7 @@ _ROUNDS = 300
 
 
 def poisson_load(cells: int, keys_above: Floats) -> Floats:
-    """The law of the largest height in a cell, when keys_above[h] keys are expected to be higher than h at this level."""
+    """The law of the largest height in a cell, when keys_above[h] keys of this level are higher than h."""
     at_most = np.exp(-keys_above / cells)
     at_most[-1] = 1.0
     return np.diff(at_most, prepend=0.0)
@@ -41,7 +41,8 @@ def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
     load = np.full(level.height + 1, 1 / (level.height + 1))
     for _ in range(_ROUNDS):
         load = load * (level.law @ (seen / (load @ level.law)))
-    return load / load.sum()
+    normalised: Floats = load / load.sum()
+    return normalised
 
 
 def keys_above(cells: int, load: Floats) -> Floats:
@@ -78,20 +79,23 @@ class Decoder:
             raise ParameterError(f"prior must be 'flat' or 'fitted', got {prior!r}")
         spacing = np.diff(self.grid, append=2 * self.grid[-1] - self.grid[-2] if len(self.grid) > 1 else 1)
         weight = self.unstored * (spacing if prior == "flat" else self.fitted)
-        cumulative = np.cumsum(self.likelihood.T * weight, axis=1)
-        return cumulative / cumulative[:, -1:]
+        cumulative: Floats = np.cumsum(self.likelihood.T * weight, axis=1)
+        cumulative /= cumulative[:, -1:]
+        return cumulative
 
     def estimates(self, estimator: str, prior: str) -> Floats:
         """The estimate of every pattern."""
         if estimator == "paper":  # the average of all counts that maximise the likelihood
             weighted = self.likelihood.T * self.unstored
             best = weighted >= weighted.max(axis=1, keepdims=True) * (1 - 1e-9)
-            return (best * self.grid).sum(axis=1) / best.sum(axis=1)
+            average: Floats = (best * self.grid).sum(axis=1) / best.sum(axis=1)
+            return average
         cumulative = self._posterior(prior)
         if estimator == "median":
             return self._quantile(cumulative, 0.5)
         if estimator == "mean":
-            return np.diff(cumulative, prepend=0.0, axis=1) @ self.grid.astype(np.float64)
+            mean: Floats = np.diff(cumulative, prepend=0.0, axis=1) @ self.grid.astype(np.float64)
+            return mean
         raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
 
     def intervals(self, failure: float, prior: str) -> tuple[Floats, Floats]:
@@ -120,4 +124,5 @@ class Decoder:
 
     def _quantile(self, cumulative: Floats, level: float) -> Floats:
         at = np.minimum((cumulative < level).sum(axis=1), len(self.grid) - 1)
-        return self.grid[at].astype(np.float64)
+        quantile: Floats = self.grid[at].astype(np.float64)
+        return quantile

@@ -96,7 +96,9 @@ class Blocks:
 
     @property
     def _shape(self) -> npt.NDArray[np.uint32]:
-        return np.array([(level.bits, rows) for level, rows in zip(self.ladder.levels, self.rows, strict=True)], np.uint32)
+        return np.array(
+            [(level.bits, rows) for level, rows in zip(self.ladder.levels, self.rows, strict=True)], np.uint32
+        )
 
     def build(self, ids: Words, counts: npt.NDArray[np.int64], randomness: Randomness) -> tuple[Words, Words]:
         """The blocks and their seeds: every cell a noisy symbol of the largest height among its keys."""
@@ -140,4 +142,5 @@ class Blocks:
 
     def read(self, array: Words, seeds: Words, values: npt.NDArray[np.float64], ids: Words) -> npt.NDArray[np.float64]:
         """For each id the value of its pattern, from a table of all 2^bits patterns."""
-        return _native.read_blocks(array, self._shape, self.blocks, self.hashed, *seeds.tolist(), values, ids)
+        first, second, row = (int(seed) for seed in seeds)
+        return _native.read_blocks(array, self._shape, self.blocks, self.hashed, first, second, row, values, ids)

@@ -20,8 +20,9 @@ import numpy.typing as npt
 from .arrow import as_chunked_array, as_two_columns, check_two_columns, refuse_nulls
 from .errors import InputError, ParameterError
 from .hashing import KeySpace
+from .privacy import Neighbours
 from .randomness import Randomness, Words
-from .rounding import round_to_grid
+from .rounding import round_integers, round_to_grid
 from .table import LARGEST_COUNT, Counts
 
 # A Mapping, (keys, values), a pandas Series, a two-column table that speaks Arrow, or a SciPy sparse row.
@@ -156,11 +157,13 @@ def _refuse(bad: npt.NDArray[np.bool_], array: np.ndarray, must: str, fix: str) 
         raise InputError(f"value {array[position]} at position {position} {must}; {fix}")
 
 
-def to_cells(pairs: Pairs, step: Fraction | None, randomness: Randomness) -> Counts:
+def to_cells(pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> Counts:
     """The values on the grid: as they are, or each rounded at random to a neighbouring multiple of the step."""
-    if step is None:
+    if not neighbours.real:
         return pairs.values.astype(np.int64)
-    return round_to_grid(np.ascontiguousarray(pairs.values, np.float64), step, randomness)
+    if pairs.values.dtype.kind == "i":
+        return round_integers(pairs.values.astype(np.int64), int(neighbours.step), randomness)
+    return round_to_grid(np.ascontiguousarray(pairs.values, np.float64), neighbours.step, randomness)
 
 
 def key_ids(pairs: Pairs, space: KeySpace) -> Words:

@@ -64,7 +64,7 @@ class Level:
         return np.array(self.masses, dtype=object).astype(np.float64) / float(1 << self.word_bits)
 
     def step_ratios(self, height: int) -> tuple[Fraction, Fraction]:
-        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, rounded up by at most 2^-128."""
+        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, rounded up a hair."""
         low, high = self.masses[height], self.masses[height + 1]
         up = max((b << RATIO_BITS) // a for a, b in zip(low, high, strict=True))
         down = max((a << RATIO_BITS) // b for a, b in zip(low, high, strict=True))
@@ -160,9 +160,10 @@ def fastest_climb(budgets: Sequence[float]) -> list[float]:
 
 
 def whole_masses(row: Matrix, word_bits: int) -> tuple[int, ...]:
-    """Integers proportional to the row that sum to 2^word_bits, none of them zero."""
+    """Integers proportional to the row that sum to 2^word_bits, none so small that rounding changes ratios much."""
     scale = 1 << word_bits
-    masses = [max(1, int(p * scale + 0.5)) for p in row.tolist()]
+    least = max(1, scale >> 52)
+    masses = [max(least, int(p * scale + 0.5)) for p in row.tolist()]
     largest = max(range(len(masses)), key=masses.__getitem__)
     masses[largest] += scale - sum(masses)
     return tuple(masses)

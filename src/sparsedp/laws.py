@@ -252,7 +252,7 @@ class TwoSided:
         return self.one_side * self.magnitude.at_least(j - 1)
 
     def tails(self, first: int, last: int) -> list[Fraction]:
-        """P[η >= j] for j = first..last with first >= 1, each less than 2^-240 too small: sums with 256 binary digits."""
+        """P[η >= j] for j = first..last, first >= 1, each less than 2^-240 too small: sums of 256 binary digits."""
         scale = 1 << 256
         side = math.floor(self.one_side * scale)
         sums = [math.floor(self.at_least(last) * scale)]

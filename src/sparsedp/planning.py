@@ -19,6 +19,7 @@ from .privacy import HEADROOM, Neighbours, check_delta, check_epsilon
 SMALL_DOMAIN = 1 << 20
 
 SIZING_SHARE = 0.02
+FINEST_CELL_LOSS = Fraction(1, 100)
 
 
 def make_problem(
@@ -40,9 +41,8 @@ def make_problem(
     if max(cell.numerator, cell.denominator) >= 1 << 53:
         raise ParameterError(f"step must be a ratio of integers below 2^53, got {step}; use a rounder one")
     distance = _positive("sensitivity", sensitivity)
-    if distance < cell:
-        what = "step" if real else "1 (one count)"
-        raise ParameterError(f"sensitivity must be at least {what}, got {sensitivity}")
+    if not real and distance < 1:
+        raise ParameterError(f"sensitivity must be at least 1 (one count), got {sensitivity}")
     if domain is not None and not 1 <= _whole("domain", domain) <= HASHED_DOMAIN:
         raise ParameterError(f"domain must be in 1..2^64, got {domain}")
     if nonzero is not None and _whole("nonzero", nonzero) < 1:
@@ -52,6 +52,7 @@ def make_problem(
         delta=delta,
         neighbours=Neighbours(distance, cell, real),
         domain=HASHED_DOMAIN if domain is None else int(domain),
+        hashed=domain is None,
         nonzero=None if nonzero is None else int(nonzero),
         total=None if total is None else _positive("total", total),
         upper=None if upper is None else _positive("upper", upper),
@@ -82,22 +83,34 @@ def _whole(name: str, value: int) -> int:
     return exact.numerator
 
 
-def choose_mechanism(problem: Problem, hashed: bool) -> tuple[str, str]:
+def choose_mechanism(problem: Problem) -> tuple[str, str]:
     """The paper's suggestions to practitioners: a mechanism, and why."""
-    if not hashed and problem.domain <= SMALL_DOMAIN:
+    if not problem.hashed and problem.domain <= SMALL_DOMAIN:
         return "laplace", f"a domain of {problem.domain} keys is small enough to store every noisy count"
     dense = problem.entries is not None and problem.domain <= 4 * problem.entries
-    if not hashed and dense and problem.domain <= LARGEST_DOMAIN:
+    if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
     kind = "approximate" if problem.delta > 0 else "pure"
     return "tight-alp", f"a sparse vector in a large domain: small error at every count, {kind} privacy"
 
 
-def resolve_mechanism(problem: Problem, mechanism: str, hashed: bool) -> tuple[str, str]:
-    """The mechanism asked for by name, or the one that suits the problem, and why."""
-    if mechanism == "auto":
-        return choose_mechanism(problem, hashed)
-    return mechanism_named(mechanism).mechanism, Plan.reason
+def resolve_mechanism(problem: Problem, mechanism: str) -> tuple[str, str, Problem]:
+    """The mechanism asked for by name, or the one that suits the problem, why, and the problem on its grid."""
+    name, reason = choose_mechanism(problem) if mechanism == "auto" else (mechanism, Plan.reason)
+    return name, reason, coarsened(problem) if mechanism_named(name).coarsens else problem
+
+
+def coarsened(problem: Problem) -> Problem:
+    """The problem on a coarser grid, if a cell would have so little budget that laws per cell would be huge.
+
+    Counts are then rounded at random to multiples of the new step, like real values; that costs about 1 % of ε.
+    """
+    old = problem.neighbours
+    cell_loss = Fraction(problem.epsilon) * old.step / old.sensitivity
+    if cell_loss >= FINEST_CELL_LOSS:
+        return problem
+    factor = math.ceil(2 * FINEST_CELL_LOSS / cell_loss)
+    return replace(problem, neighbours=Neighbours(old.sensitivity, old.step * factor, real=True))
 
 
 def plan(
@@ -130,7 +143,7 @@ def plan(
         step=step,
         signed=signed,
     )
-    return create_plan(*resolve_mechanism(problem, mechanism, domain is None), problem, options)
+    return create_plan(*resolve_mechanism(problem, mechanism), options)
 
 
 @dataclass(frozen=True)

@@ -62,9 +62,7 @@ class Release:
     def __getitem__(self, key: Key) -> float:
         return float(self._estimates(np.array([self.key_space.id(key)], np.uint64), None, "flat", clamp=True)[0])
 
-    def lookup(
-        self, keys: object, *, estimator: str | None = None, prior: str = "flat", clamp: bool = True
-    ) -> Floats:
+    def lookup(self, keys: object, *, estimator: str | None = None, prior: str = "flat", clamp: bool = True) -> Floats:
         """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
 
         `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers), and
@@ -86,6 +84,8 @@ class Release:
         low, high = bounds[0]
         if len(bounds) == 2:
             low, high = low - bounds[1][1], high - bounds[1][0]
+        if self.plan.problem.neighbours.real:  # values were rounded to a neighbouring cell
+            low, high = low - 1, high + 1
         return self.plan.clamp(low) * self._step, self.plan.clamp(high) * self._step
 
     def stored(self) -> Stored:
@@ -173,19 +173,18 @@ def release(
     )
     share = check_sizing_share(sizing_share)
     # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
-    _plan(problem, mechanism, domain is None, share, options).finish(0)
+    _plan(problem, mechanism, share, options).finish(0)
 
-    grid = problem.neighbours.step if problem.neighbours.real else None
-    pairs = read_pairs(counts, problem.signed, grid)
+    pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
     domain = check_domain(None if domain is None else problem.domain, pairs)
     if domain is not None:
-        problem = replace(problem, domain=domain)
-    draft = _plan(problem, mechanism, domain is None, share, options)
+        problem = replace(problem, domain=domain, hashed=False)
+    draft = _plan(problem, mechanism, share, options)
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
     ids = key_ids(pairs, space)
-    cells = to_cells(pairs, grid, randomness)
-    ids, cells = combine(ids, cells, problem.upper_cells)
+    cells = to_cells(pairs, draft.problem.neighbours, randomness)
+    ids, cells = combine(ids, cells, draft.problem.upper_cells)
     plan = draft.finish(draft.noisy_sum(cells, randomness))
     parts = _build_parts(plan, ids, cells, randomness)
     return Release(plan.observed(parts[0]), space, parts, randomness.reproducible)
@@ -214,8 +213,8 @@ class _Draft:
         return create_plan(self.name, self.reason, problem, self.options)
 
 
-def _plan(problem: Problem, mechanism: str, hashed: bool, share: float, options: dict[str, object]) -> _Draft:
-    name, reason = resolve_mechanism(problem, mechanism, hashed)
+def _plan(problem: Problem, mechanism: str, share: float, options: dict[str, object]) -> _Draft:
+    name, reason, problem = resolve_mechanism(problem, mechanism)
     unsized = problem.entries is None and mechanism_named(name).needs_size
     return _Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from . import _native
 from .errors import InputError
 from .laws import GUARD, precise, round_up, to_decimal
-from .randomness import Randomness, Words
+from .randomness import Randomness, Words, bernoulli
 
 _FRACTION_BITS = 64
 
@@ -99,3 +99,13 @@ def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: R
             f"value {values[cells]!r} at position {cells} is 2^63 steps or more; use a larger step than {float(step):g}"
         )
     return cells
+
+
+def round_integers(values: npt.NDArray[np.int64], step: int, randomness: Randomness) -> npt.NDArray[np.int64]:
+    """Each integer as a random neighbouring multiple of a step below 2^32, unbiased, in units of the step."""
+    whole, part = np.divmod(np.abs(values).astype(np.uint64), np.uint64(step))
+    half = np.uint64(32)
+    high, rest = np.divmod(part << half, np.uint64(step))
+    threshold = high << half | (rest << half) // np.uint64(step)  # ⌊2^64 part/step⌋
+    cells = (whole + bernoulli(randomness, threshold)).astype(np.int64)
+    return np.where(values < 0, -cells, cells)

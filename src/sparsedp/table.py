@@ -83,6 +83,12 @@ class PureStage:
         threshold = noise.smallest_tail(min(stored_zeros / domain, noise.one_side))
         return cls(noise, threshold, Passing.with_chance(noise.at_least(threshold)), domain)
 
+    def at_least(self, threshold: int) -> PureStage:
+        """The same stage with a threshold of at least this."""
+        if self.threshold >= threshold:
+            return self
+        return replace(self, threshold=threshold, passing=Passing.with_chance(self.noise.at_least(threshold)))
+
     @cached_property
     def step_loss(self) -> Decimal:
         """The largest change of the log-probability of any output when one count changes by one, rounded up."""
@@ -135,13 +141,13 @@ class StableStage:
     def plan(cls, rate: Decimal, distance: Fraction, delta: Fraction) -> StableStage:
         """The smallest threshold whose δ is within the given one and whose step loss covers "not stored"."""
         noise = TwoSided.with_rate(rate)
-        unit = 1 << (math.floor(distance) - 1).bit_length()
+        unit = _unit(distance)
         return cls(noise, unit + noise.smallest_tail(delta * unit / distance), unit, distance)._covered()
 
     @classmethod
     def at_threshold(cls, rate: Decimal, distance: Fraction, threshold: int) -> StableStage:
         """A given threshold, raised if the step loss would not cover "not stored"."""
-        unit = 1 << (math.floor(distance) - 1).bit_length()
+        unit = _unit(distance)
         return cls(TwoSided.with_rate(rate), max(threshold, unit + 1), unit, distance)._covered()
 
     def _covered(self) -> StableStage:
@@ -189,3 +195,8 @@ class StableStage:
         values = add_noise(counts, self.noise, randomness)
         kept = (counts != 0) & (values >= self.threshold)
         return Table.sorted(ids[kept], values[kept])
+
+
+def _unit(distance: Fraction) -> int:
+    """The smallest power of two that is at least ⌊distance⌋ (the 2^-24 of quantisation only scales δ)."""
+    return 1 << max(0, math.floor(distance) - 1).bit_length()

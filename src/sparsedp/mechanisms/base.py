@@ -40,6 +40,7 @@ class Problem:
     delta: float
     neighbours: Neighbours
     domain: int
+    hashed: bool = True  # keys are hashed to the domain, not integers of it
     nonzero: int | None = None
     total: Fraction | None = None
     upper: Fraction | None = None
@@ -98,6 +99,7 @@ class Plan(ABC):
     mechanism: ClassVar[str]
     estimates_sign: ClassVar[bool] = False  # whether negative counts need no second release
     needs_size: ClassVar[bool] = False  # whether `nonzero` or `total` must be known or estimated
+    coarsens: ClassVar[bool] = False  # whether counts move to a coarser grid when a cell has very little budget
 
     problem: Problem
     reason: str = "asked for by name"

@@ -1,17 +1,17 @@
 """`tight-alp`: the paper's combined release with a fraction of its error and space.
 
-Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`; ε and δ
-are computed from the integer thresholds in use. The threshold stage uses the whole budget. Keys that it stores are not
-embedded; for the others "not stored" has used up a part of each step's budget, and the ladder spends the rest (and only
-the rest) on noisy symbols. More non-zero keys than `nonzero` cost accuracy only. Proof: docs/privacy.md, "Tight ALP".
-Exact test: tests/test_exact_tight_alp.py.
+Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`; ε
+and δ are computed from the integer thresholds in use. The threshold stage uses the whole budget. Keys that it stores
+are not embedded; for the others "not stored" has used up a part of each step's budget, and the ladder spends the rest
+(and only the rest) on noisy symbols. More non-zero keys than `nonzero` cost accuracy only. Proof: docs/privacy.md,
+"Tight ALP". Exact test: tests/test_exact_tight_alp.py.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -22,25 +22,25 @@ from .. import bounds
 from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above, poisson_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
-from ..hashing import HASHED_DOMAIN
 from ..ladder import Ladder
 from ..laws import log_bounds, precise
 from ..privacy import HEADROOM, check_number
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, thresholded_interval
 from .base import Arrays, Estimates, Plan, Problem, Reader, spread_noise
-from .stability import plan_stable_stage
+from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
 DEFAULT_BITS = 40.0
 STORED_ZERO_SHARE = 0.01
 FITTED_ZERO_SHARE = 0.2
-SMALLEST_STEP = 0.002
-_MOST_GRID = 800
+WORST_CASE_WEIGHT = 0.04
+_FINE_GRID, _COARSE_GRID = 800, 120  # counts of a decoder, and of one that only compares plans
 
 # Symbols of the levels, and the shares of a block that the first level may get: the planner tries them all.
-SYMBOL_BITS = ((3,), (4,), (5,), (6,), (4, 4), (4, 5), (5, 3), (5, 4))
-FIRST_SHARES = (0.55, 0.65, 0.75, 0.82, 0.88)
+SYMBOL_BITS: tuple[tuple[int, ...], ...] = ((3,), (4,), (5,), (6,), (4, 4), (4, 5), (5, 3), (5, 4))
+MANY_COUNTS = 500
+FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,13 @@ class TightAlpPlan(Plan):
     problem: Problem
     stage: PureStage | StableStage
     blocks: Blocks
-    loads: Loads  # what other keys leave in the cells: assumed by the plan, read off the release afterwards
+    # What other keys leave in the cells: assumed by the plan, read off the release afterwards.
+    loads: Loads = field(compare=False)
     reason: str = Plan.reason
 
     mechanism = "tight-alp"
     needs_size = True
+    coarsens = True
 
     @classmethod
     def create(
@@ -71,11 +73,6 @@ class TightAlpPlan(Plan):
         """
         if problem.entries is None:
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
-        if float(problem.step_budget) < SMALLEST_STEP:
-            raise ParameterError(
-                f"epsilon * step / sensitivity must be at least {SMALLEST_STEP} for tight-alp, got "
-                f"{float(problem.step_budget):.2g}; pass a larger step="
-            )
         if problem.delta > 0:
             stage: PureStage | StableStage = plan_stable_stage(problem, Decimal(1), threshold_rule)
         else:
@@ -83,6 +80,7 @@ class TightAlpPlan(Plan):
             zeros = check_number("stored_zeros", zeros)
             zeros = min(zeros, problem.domain / 4) if stored_zeros is None else zeros
             stage = PureStage.plan(problem.rate(), problem.domain, check_stored_zeros(zeros, problem.domain))
+            stage = stage.at_least(2)  # below that nothing is left to embed
         if target_error is None:
             return _best_plan(problem, stage, check_number("bits_per_entry", bits_per_entry))
         return _smallest_plan(problem, stage, check_number("target_error", target_error))
@@ -138,11 +136,21 @@ class TightAlpPlan(Plan):
     @cached_property
     def decoder(self) -> Decoder:
         """The decoder for the plan's loads."""
+        return self._decoder(_FINE_GRID)
+
+    def _decoder(self, points: int) -> Decoder:
         top = self.stage.threshold + math.ceil(6 / float(self.stage.noise.rate))
         if self.problem.upper_cells is not None:
             top = min(top, max(1, self.problem.upper_cells))
-        grid = np.arange(0, top + 1, max(1, top // _MOST_GRID))
+        grid = np.arange(0, top + 1, max(1, top // points))
         return Decoder(self.blocks.ladder, self.loads, grid, not_stored(self.stage, grid), self._fitted_prior(grid))
+
+    def mean_errors(self) -> tuple[Counts, Floats]:
+        """Counts, and the mean absolute error that each has when it is not stored, times P[not stored]."""
+        decoder = self._decoder(_COARSE_GRID)
+        estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
+        errors = (decoder.likelihood * np.abs(estimates - decoder.grid[:, None])).sum(axis=1)
+        return decoder.grid, errors * decoder.unstored
 
     def _fitted_prior(self, grid: Counts) -> Floats:
         """A fifth of the mass on zero, the rest on the positive counts that the loads tell of."""
@@ -154,20 +162,22 @@ class TightAlpPlan(Plan):
         masses = np.maximum(-np.diff(survival, append=0.0), 0.0)
         prior = np.concatenate([[0.0], masses[:-1]]) + 1e-6 * max(survival[0], 1.0) / len(grid)
         prior[0] = FITTED_ZERO_SHARE / (1 - FITTED_ZERO_SHARE) * prior[1:].sum()
-        return prior / prior.sum()
+        normalised: Floats = prior / prior.sum()
+        return normalised
 
     def simulate(self, count: int, samples: int) -> Estimates:
         """Evenly spaced quantiles of the exact law of the estimate."""
-        noisy = count + spread_noise(self.stage.noise, samples)
-        stored = noisy >= self.stage.threshold
-        if count == 0 or isinstance(self.stage, StableStage):
-            stored &= np.arange(samples) < samples * (1 - float(not_stored(self.stage, np.array([count]))[0]))
+        if isinstance(self.stage, StableStage):
+            stored, noisy = simulate_stable(self.stage, count, samples)
+        else:
+            noisy = (count + spread_noise(self.stage.noise, samples)).astype(np.float64)
+            stored = noisy >= self.stage.threshold if count else np.zeros(samples, bool)
         decoder = self.decoder
-        row = decoder.likelihood[min(np.searchsorted(decoder.grid, count), len(decoder.grid) - 1)]
+        row = decoder.likelihood[min(int(np.searchsorted(decoder.grid, count)), len(decoder.grid) - 1)]
         estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
         at = np.searchsorted(np.cumsum(row), (np.arange(samples) + 0.5) / samples * row.sum())
         decoded = np.random.default_rng(3).permutation(estimates[np.minimum(at, len(estimates) - 1)])
-        return self.clamp(np.where(stored, noisy, decoded).astype(np.float64))
+        return self.clamp(np.where(stored, noisy, decoded))
 
     @property
     def maximum_error_cells(self) -> float:
@@ -203,14 +213,16 @@ class TightReader(Reader):
         """Of stored keys from the law of the noise, of others from the posterior."""
         noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
         stored, low, high = thresholded_interval(self._table, ids, self.plan.stage.threshold, noise)
-        below, above = (self._read(values, ids) for values in self._intervals(failure, prior))
-        return np.where(stored, low, below), np.where(stored, high, above)
+        estimates = self._estimates(ESTIMATORS[0], prior)
+        below, above = self._intervals(failure, prior)
+        below, above = np.minimum(below, estimates), np.maximum(above, estimates)
+        return np.where(stored, low, self._read(below, ids)), np.where(stored, high, self._read(above, ids))
 
 
 def unstored_chances(stage: PureStage | StableStage, counts: int) -> list[tuple[Fraction, ...]]:
     """P[not stored | c] for c = 0..counts - 1; for a zero of the pure stage, both of its bounds.
 
-    Tails of the noise are summed with 256 binary digits; the error is far below the 1e-40 by which logarithms are widened.
+    Tails of the noise have an error of 2^-240, far below the 1e-40 by which logarithms are widened.
     """
     first = tuple(1 - chance for chance in stage.passing.chance) if isinstance(stage, PureStage) else (Fraction(1),)
     return [first, *((chance,) for chance in stage.unstored(counts - 1))]
@@ -224,16 +236,20 @@ def not_stored(stage: PureStage | StableStage, counts: Counts) -> Floats:
     if isinstance(stage, StableStage):
         start = np.maximum(start, stage.unit)
     gap = stage.threshold - start
-    stored = np.where(gap >= 1, np.exp(-rate * np.maximum(gap, 1)) / (1 + a), 1 - np.exp(-rate * (1 - np.minimum(gap, 1))) / (1 + a))
+    stored = np.where(
+        gap >= 1, np.exp(-rate * np.maximum(gap, 1)) / (1 + a), 1 - np.exp(-rate * (1 - np.minimum(gap, 1))) / (1 + a)
+    )
     if isinstance(stage, StableStage):
         stored = stored * np.minimum(counts / stage.unit, 1.0)
     return 1 - stored
 
 
-def assumed_above(problem: Problem, stage: PureStage | StableStage, counts: Floats) -> Floats:
-    """How many unstored keys a plan takes to be above each count: Zipf's law in units of the noise."""
-    unit = min(1.0, float(problem.step_budget))
+def assumed_above(problem: Problem, stage: PureStage | StableStage, counts: Floats, uniform: bool = False) -> Floats:
+    """How many unstored keys are taken to be above each count: Zipf's law in units of the noise, or uniform to 2T."""
     keys = float(problem.entries or 1)
+    if uniform:
+        return keys * np.maximum(stage.threshold - counts, 0.0) / (2 * stage.threshold)
+    unit = min(1.0, float(problem.step_budget))
     return np.maximum(keys / (1 + unit * counts) - keys / (1 + unit * stage.threshold), 0.0)
 
 
@@ -248,26 +264,24 @@ def step_budgets(problem: Problem, stage: PureStage | StableStage, shrink: float
     """What "not stored" leaves of each step's budget, for the counts below T - 1 (from there on, nothing)."""
     top = stage.threshold - 1
     if problem.upper_cells is not None:
-        top = min(top, problem.upper_cells)
+        top = min(top, max(1, problem.upper_cells))
     absent = not_stored(stage, np.arange(top + 1))
     with precise(ROUND_FLOOR):
         whole = float(problem.step_budget * HEADROOM)
     price = np.abs(np.diff(np.log(absent)))
-    return (np.maximum(whole - price, 1e-9) * shrink).tolist()  # type: ignore[no-any-return]  # NumPy's tolist
+    return [float(budget) for budget in np.maximum(whole - price, 1e-9) * shrink]
 
 
 def _ladders(problem: Problem, stage: PureStage | StableStage) -> Iterator[Ladder]:
     """Ladders worth trying: symbols at most about a noise scale apart, and not more symbols than counts."""
     budgets = step_budgets(problem, stage, 1.0)
     wanted = min(float(len(budgets)), 0.8 * sum(budgets))
-    found = False
-    for bits in SYMBOL_BITS:
-        gaps = sum((1 << b) - 1 for b in bits)
-        if wanted <= gaps <= max(2.2 * wanted, 7):
-            found = True
-            yield Ladder.climb(budgets, bits)
-    if not found:
-        yield Ladder.climb(budgets, SYMBOL_BITS[-1] if wanted > 10 else SYMBOL_BITS[0])
+    gaps = {bits: sum((1 << b) - 1 for b in bits) for bits in SYMBOL_BITS}
+    fitting = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(2.2 * wanted, 7)]
+    if len(budgets) > MANY_COUNTS:  # each ladder takes long, and the choice matters less
+        fitting = [bits for bits in fitting if len(bits) == 2][-2:]
+    for bits in fitting or [max(SYMBOL_BITS, key=gaps.__getitem__) if wanted > 10 else SYMBOL_BITS[0]]:
+        yield Ladder.climb(budgets, bits)
 
 
 def _layouts(ladder: Ladder) -> Iterator[tuple[int, ...]]:
@@ -290,24 +304,35 @@ def _best_plan(problem: Problem, stage: PureStage | StableStage, bits_per_entry:
         raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
     blocks = max(1, blocks)
     candidates = [
-        _with_layout(problem, stage, ladder, rows, blocks) for ladder in _ladders(problem, stage) for rows in _layouts(ladder)
+        _with_layout(problem, stage, ladder, rows, blocks)
+        for ladder in _ladders(problem, stage)
+        for rows in _layouts(ladder)
     ]
-    return _within_budget(min(candidates, key=predicted_error))
+    return _within_budget(min(candidates, key=_objective))
 
 
 def _with_layout(
     problem: Problem, stage: PureStage | StableStage, ladder: Ladder, rows: tuple[int, ...], blocks: int
 ) -> TightAlpPlan:
-    layout = Blocks(ladder, rows, blocks, hashed=problem.domain == HASHED_DOMAIN)
-    loads = tuple(
-        poisson_load(cells, assumed_above(problem, stage, level.start + np.arange(level.height + 1.0)))
-        for level, cells in zip(ladder.levels, layout.cells, strict=True)
+    layout = Blocks(ladder, rows, blocks, problem.hashed)
+    return TightAlpPlan(problem, stage, layout, _assumed_loads(problem, stage, layout))
+
+
+def _assumed_loads(problem: Problem, stage: PureStage | StableStage, layout: Blocks, uniform: bool = False) -> Loads:
+    return tuple(
+        poisson_load(cells, assumed_above(problem, stage, level.start + np.arange(level.height + 1.0), uniform))
+        for level, cells in zip(layout.ladder.levels, layout.cells, strict=True)
     )
-    return TightAlpPlan(problem, stage, layout, loads)
+
+
+def _objective(plan: TightAlpPlan) -> float:
+    """The predicted error, and a share of the worst true value's error when counts are uniform up to 2T."""
+    crowded = replace(plan, loads=_assumed_loads(plan.problem, plan.stage, plan.blocks, uniform=True))
+    return predicted_error(plan) + WORST_CASE_WEIGHT * float(crowded.mean_errors()[1].max())
 
 
 def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
-    """The plan with its ladder flattened until its exact loss is within the budget (rounded thresholds exceed it a hair)."""
+    """The plan with its ladder flattened until its exact loss is within the budget: rounding exceeds it by a hair."""
     shrink = 1.0
     while plan.step_loss > plan.problem.step_budget:
         shrink -= 2 * float(plan.step_loss / plan.problem.step_budget - 1) + 1e-9
@@ -319,10 +344,8 @@ def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
 
 def predicted_error(plan: TightAlpPlan) -> float:
     """The mean error of present keys (by the assumed law of counts) and of absent ones, half and half."""
-    decoder = plan.decoder
-    estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
-    error = (decoder.likelihood * np.abs(estimates - decoder.grid[:, None])).sum(axis=1)
-    above = assumed_above(plan.problem, plan.stage, decoder.grid.astype(np.float64))
+    counts, error = plan.mean_errors()
+    above = assumed_above(plan.problem, plan.stage, counts.astype(np.float64))
     present = -np.diff(above, append=0.0)
     return float(0.5 * error[0] + 0.5 * (present[:-1] * error[1:]).sum() / max(present[:-1].sum(), 1e-300))
 

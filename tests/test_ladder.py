@@ -1,0 +1,121 @@
+"""The ladder's laws: tight at every step, and exactly what their integers say."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sparsedp import _native
+from sparsedp.ladder import Ladder, Level, fastest_climb, spread_anchors, whole_masses
+
+BUDGETS = {
+    "one noise scale a count": [1.0] * 37,
+    "many counts a symbol": [0.1] * 370,
+    "large steps": [4.0] * 9,
+    "dwindling": [0.7 * 0.8**c + 1e-6 for c in range(40)],
+}
+SYMBOLS = [(1,) * 3, (2, 3), (4, 5), (5, 3), (6,)]
+
+
+@pytest.mark.parametrize("budgets", BUDGETS.values(), ids=BUDGETS)
+@pytest.mark.parametrize("bits", SYMBOLS)
+def test_no_step_loses_more_than_its_budget(budgets: list[float], bits: tuple[int, ...]) -> None:
+    # Catches a climb that is too steep, a level that starts one count early, masses that do not belong together.
+    ladder = Ladder.climb(budgets, bits)
+    assert ladder.height == len(budgets)
+    for budget, ratios in zip(budgets, ladder.step_ratios(), strict=True):
+        for ratio in ratios:
+            assert math.log(ratio) <= budget * (1 + 1e-9) + 3e-4  # the smallest masses are 4096 and round by 1/8192
+
+
+@pytest.mark.parametrize("budgets", list(BUDGETS.values())[:2], ids=list(BUDGETS)[:2])
+def test_every_step_up_to_the_middle_of_a_climb_spends_its_budget(budgets: list[float]) -> None:
+    ladder = Ladder.climb(budgets, (4, 5))
+    spent = [max(math.log(up), math.log(down)) for up, down in ladder.step_ratios()]
+    assert np.mean(spent) > 0.97 * np.mean(budgets)
+
+
+def test_symbols_one_count_apart_follow_clamped_geometric_noise() -> None:
+    level = Ladder.climb([1.0] * 7, (3,)).levels[0]
+    a = math.exp(-1)
+    noise = {j: (1 - a) / (1 + a) * a ** abs(j) for j in range(-200, 201)}
+    for height in range(8):
+        wanted = np.zeros(8)
+        for j, chance in noise.items():
+            wanted[min(max(height + j, 0), 7)] += chance
+        assert np.allclose(level.law[height], wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("budgets", [[1.0], [0.3] * 7, [0.01] * 500, [2.0, 0.1, 0.5], [30.0]])
+def test_the_climb_is_the_fastest_there_is(budgets: list[float]) -> None:
+    climb = fastest_climb(budgets)
+    assert len(climb) == len(budgets) + 1
+    assert climb[-1] == 1 - climb[0]
+    for w, (g, after) in zip(budgets, pairwise(climb), strict=True):
+        fastest = min(g * math.exp(w), 1 - (1 - g) * math.exp(-w))
+        assert after <= fastest * (1 + 1e-12)
+        assert after >= fastest * (1 - 1e-9) - 1e-15
+
+
+def test_two_symbols_are_the_tight_bit() -> None:
+    # A level of length L = 2 ln(1/(2p)) between the flip probabilities p and 1 - p.
+    for p in (1 / 16, 1 / 32):
+        length = 2 * math.log(1 / (2 * p))
+        assert fastest_climb([length / 2000] * 2000)[0] == pytest.approx(p, rel=1e-3)
+
+
+def test_anchors_cut_the_budget_evenly() -> None:
+    assert spread_anchors([1.0] * 5, 10) == [0, 1, 2, 3, 4, 5]
+    anchors = spread_anchors([0.1] * 100, 10)
+    assert anchors == list(range(0, 101, 10))
+    dwindling = spread_anchors(BUDGETS["dwindling"], 8)
+    assert dwindling[0] == 0
+    assert dwindling[-1] == 40
+    assert len(dwindling) <= 9
+
+
+@pytest.mark.parametrize("budgets", BUDGETS.values(), ids=BUDGETS)
+def test_masses_are_whole_positive_and_complete(budgets: list[float]) -> None:
+    for level in Ladder.climb(budgets, (4, 5)).levels:
+        for row in level.masses:
+            assert len(row) == level.symbols
+            assert sum(row) == 1 << 64
+            assert min(row) >= 1
+        assert (np.diff(level.thresholds.astype(object), axis=1) > 0).all()
+
+
+def test_rounding_keeps_the_proportions() -> None:
+    row = np.array([0.5, 0.3, 0.2 - 1e-18, 1e-18])
+    masses = whole_masses(row, 64)
+    assert masses[3] == 1 << 12  # the least
+    assert masses[1] == round(0.3 * 2**64)
+    assert sum(masses) == 1 << 64
+    assert whole_masses(np.array([1.0, 1e-30]), 8) == (255, 1)
+
+
+def test_ratios_are_rounded_up_by_almost_nothing() -> None:
+    level = Level(0, 1, ((10, 6), (3, 13)), word_bits=4)
+    up, down = level.step_ratios(0)
+    assert 0 < up - Fraction(13, 6) < Fraction(1, 2**128)
+    assert 0 < down - Fraction(10, 3) < Fraction(1, 2**128)
+
+
+@pytest.mark.parametrize("word_bits", [4, 6])
+def test_cells_follow_the_masses_on_every_word(word_bits: int) -> None:
+    # Every word once for each height: the symbols occur exactly as often as the masses say.
+    level = Ladder.climb([0.8] * 3, (2,), word_bits).levels[0]
+    words = np.arange(1 << word_bits, dtype=np.uint64)
+    thresholds = np.append(np.uint64(len(level.masses)), level.thresholds.ravel())
+    for height in range(4):
+        counts = np.zeros(4, int)
+        for word in words:
+            array = np.zeros(8, np.uint64)
+            key, heights = np.zeros(1, np.uint64), np.array([[height]], np.uint16)
+            shape = np.array([[2, 1]], np.uint32)
+            _native.build_blocks(array, shape, 1, 0, 1, key, 0, heights, thresholds, np.array([word], np.uint64))
+            counts[int(array[0]) & 3] += 1
+        assert tuple(counts) == level.masses[height]
