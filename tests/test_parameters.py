@@ -138,6 +138,7 @@ def test_a_confidence_is_a_probability(confidence: float) -> None:
 
 EXPORTED = {
     "Comparison",
+    "ErrorCurves",
     "ErrorPrediction",
     "InputError",
     "KeyTypeError",
@@ -147,6 +148,7 @@ EXPORTED = {
     "Release",
     "SparseDPError",
     "compare",
+    "error_curves",
     "plan",
     "release",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -162,3 +164,23 @@ def test_a_domain_too_small_to_threshold_is_sent_to_laplace() -> None:
     with pytest.raises(ParameterError, match="laplace"):
         sparsedp.plan(1.0, domain=2, nonzero=1, mechanism="threshold")
     assert sparsedp.plan(1.0, domain=1).mechanism == "laplace"
+
+
+def test_error_curves_show_the_plan_beside_the_paper_and_the_limit(tmp_path: Path) -> None:
+    curves = sparsedp.error_curves(sparsedp.plan(1.0, nonzero=1000), [0, 5, 20, 100])
+    assert list(curves.errors) == ["tight-alp", "threshold-alp", "threshold", "dense noise"]
+    tight, paper, threshold, dense = curves.errors.values()
+    assert all(limit <= error * 1.001 for limit, error in zip(dense, tight, strict=True))
+    assert tight[1] < paper[1] / 3
+    assert threshold[2] == 20
+    assert "true value" in str(curves)
+    for name in ("curves.png", "curves.svg"):
+        curves.plot(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 5000
+
+
+def test_a_plan_prints_what_it_promises() -> None:
+    text = str(sparsedp.plan(1.0, nonzero=100, mechanism="compact"))
+    for part in ("compact", "ε = 0.99999", "bits per key", "assumes", "mean absolute error"):
+        assert part in text
+    assert "size unknown" in str(sparsedp.plan(1.0, 1e-9, mechanism="stability"))

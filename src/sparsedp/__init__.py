@@ -2,13 +2,14 @@
 
 The package reads in this order, each module knowing only those before it:
 
-    errors → laws → privacy → randomness → hashing (arrow) → rounding → embedding → table → bounds
-    → mechanisms → planning → comparison; inputs → release
+    errors → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding → table → bounds
+    → mechanisms → planning → comparison, curves; inputs → release
 
 Start with `release`, `plan` and `compare`.
 """
 
 from .comparison import Comparison, compare
+from .curves import ErrorCurves, error_curves
 from .errors import InputError, KeyTypeError, MissingDependencyError, ParameterError, SparseDPError
 from .mechanisms import ErrorPrediction, Plan
 from .planning import plan
@@ -18,6 +19,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Comparison",
+    "ErrorCurves",
     "ErrorPrediction",
     "InputError",
     "KeyTypeError",
@@ -27,6 +29,7 @@ __all__ = [
     "Release",
     "SparseDPError",
     "compare",
+    "error_curves",
     "plan",
     "release",
 ]

@@ -43,7 +43,7 @@ def main() -> None:
     released = release(counts, epsilon=EPSILON, nonzero=PUBLIC_BOUND)
     _print_release(released, len(counts))
     _print_words(released, counts)
-    _progress("predicting the error from the public parameters alone ...")
+    _progress("predicting the error from what is published ...")
     _print_errors(released, counts)
 
 
@@ -63,13 +63,13 @@ def _print_release(released: Release, words: int) -> None:
 def _print_words(released: Release, counts: dict[str, int]) -> None:
     words = [*WORDS, *ABSENT]
     estimates, (lows, highs) = released.lookup(words), released.interval(words, confidence=0.95)
-    _row("word", "estimate", "guaranteed 95 % interval", "truth")
+    _row("word", "estimate", "95 % interval", "truth")
     for word, estimate, low, high in zip(words, estimates, lows, highs, strict=True):
         _row(word, f"{estimate:,.1f}", f"{low:,.0f} to {high:,.0f}", f"{counts.get(word, 0):,}")
     print()
     _paragraph(
-        "Each interval holds its true count with a probability of at least 95 %, for any book of at most "
-        f"{PUBLIC_BOUND:,} different words. The paper's guarantees are wide. Typical errors are smaller:"
+        "Each interval holds its true count with 95 % confidence. The errors of all words, next to those that "
+        "the plan of the release predicts:"
     )
 
 
@@ -90,8 +90,8 @@ def _print_errors(released: Release, counts: dict[str, int]) -> None:
     _row("all words", f"{len(truth):,}", f"{errors.mean():.2f}", f"{overall:.2f}")
     print()
     _paragraph(
-        "Predictions use the public parameters alone, here at a few typical counts of each group. They are "
-        f"cautious: they take the release to be as full as {PUBLIC_BOUND:,} frequent words would make it."
+        "Predictions sum over everything that the noise can do, here at a few typical counts of each group; how "
+        "full the release is they read off what is published."
     )
     seconds = min(timeit.repeat(lambda: released.lookup(absent), number=1, repeat=5))
     _paragraph(f"One lookup took {1e9 * seconds / len(absent):,.0f} ns in batches of {len(absent):,} words.")

@@ -256,6 +256,24 @@ class Plan(ABC):
     def _in_units(self, cells: float | None) -> float | None:
         return None if cells is None else cells * self._step * self.releases
 
+    def __str__(self) -> str:
+        size = "size unknown" if self.nbytes is None else f"{self.nbytes} bytes, {self.bits_per_entry:.4g} bits per key"
+        lines = [
+            f"{self.mechanism} ({self.reason})",
+            f"  privacy  ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, for {self.problem.neighbours}",
+            f"  space    {size}, {self.access} memory reads per lookup",
+        ]
+        if self.assumption is not None:
+            lines.append(f"  assumes  {self.assumption}")
+        lines.append("  error    true value: mean absolute error (5 % to 95 % of errors)")
+        scale = 1 / float(self.problem.rate()) * self._step
+        for value in (0.0, scale, 5 * scale, 20 * scale, 100 * scale):
+            shown = round(value / self._step) * self._step
+            predicted = self.error(shown)
+            low, high = predicted.quantiles[QUANTILES[0]], predicted.quantiles[QUANTILES[-1]]
+            lines.append(f"  {shown:>12g}: {predicted.mean_absolute:.3g} ({low:+.3g} to {high:+.3g})")
+        return "\n".join(lines)
+
     def clamp(self, estimates: Estimates) -> Estimates:
         """Cut estimates (in cells) to what a count can be: [0, upper], or [-upper, upper] when signed."""
         upper = math.inf if self.problem.upper_cells is None else float(self.problem.upper_cells)

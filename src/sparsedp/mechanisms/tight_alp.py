@@ -10,7 +10,7 @@ are not embedded; for the others "not stored" has used up a part of each step's 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -277,7 +277,7 @@ def _ladders(problem: Problem, stage: PureStage | StableStage) -> Iterator[Ladde
     budgets = step_budgets(problem, stage, 1.0)
     wanted = min(float(len(budgets)), 0.8 * sum(budgets))
     gaps = {bits: sum((1 << b) - 1 for b in bits) for bits in SYMBOL_BITS}
-    fitting = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(2.2 * wanted, 7)]
+    fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(2.2 * wanted, 7)]
     if len(budgets) > MANY_COUNTS:  # each ladder takes long, and the choice matters less
         fitting = [bits for bits in fitting if len(bits) == 2][-2:]
     for bits in fitting or [max(SYMBOL_BITS, key=gaps.__getitem__) if wanted > 10 else SYMBOL_BITS[0]]:
