@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "siphash.hpp"
 
@@ -30,11 +31,18 @@ inline uint64_t hash_unsigned(SipKey key, uint64_t value) {
 // The three kinds of Python keys; bool and everything else is none.
 enum KeyKind : int { no_key = 0, text_key, bytes_key, integer_key };
 
+// numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions.
+inline bool is_numpy_bool(PyObject* object) {
+    const char* name = Py_TYPE(object)->tp_name;
+    return std::strcmp(name, "numpy.bool") == 0 || std::strcmp(name, "numpy.bool_") == 0;
+}
+
 inline KeyKind kind_of(PyObject* object) {
     if (PyUnicode_Check(object)) return text_key;
     if (PyBytes_Check(object)) return bytes_key;
-    if (PyBool_Check(object) || PyFloat_Check(object)) return no_key;
-    return PyLong_Check(object) || PyIndex_Check(object) ? integer_key : no_key;  // NumPy integers have an index
+    if (PyLong_Check(object)) return PyBool_Check(object) ? no_key : integer_key;
+    if (PyFloat_Check(object) || is_numpy_bool(object)) return no_key;
+    return PyIndex_Check(object) ? integer_key : no_key;  // NumPy integers have an index
 }
 
 // A 64-bit integer from a Python or NumPy one: `bits` in two's complement, `negative` for its sign.

@@ -176,6 +176,7 @@ REFUSED: list[tuple[list[object], type[InputError], str, str]] = [
     ([1, True], KeyTypeError, "key True at position 1", "must be str, bytes or int, got bool"),
     ([True], KeyTypeError, "key True at position 0", "must be str, bytes or int, got bool"),
     ([1, np.True_], KeyTypeError, "at position 1", "must be str, bytes or int, got bool"),
+    ([np.False_], KeyTypeError, "at position 0", "must be str, bytes or int, got bool"),
     (["a", None], KeyTypeError, "key None at position 1", "must be str, bytes or int, got NoneType"),
     ([1, 2, 3.0], KeyTypeError, "key 3.0 at position 2", "must be str, bytes or int, got float"),
     ([float("nan")], KeyTypeError, "key nan at position 0", "must be str, bytes or int, got float"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
@@ -20,6 +21,7 @@ from sparsedp.hashing import HASHED_DOMAIN, KeySpace
 
 HASHED = KeySpace(HASHED_DOMAIN, (0x0123456789ABCDEF, 0xFEDCBA9876543210))
 TEXTS = ["example.org", "", "é", "a\0b", "naïve café", "x" * 7, "y" * 8, "z" * 100, "日本語"]
+ARROW_STRING = pd.ArrowDtype(pa.string())
 BINARIES = [b"\xff\xfe", b"", b"a\0b", bytes(range(256)), b"12345678"]
 
 
@@ -66,12 +68,18 @@ TEXT_COLUMNS: dict[str, Callable[[list[str]], object]] = {
     "string": lambda keys: pa.array(keys, pa.string()),
     "large_string": lambda keys: pa.array(keys, pa.large_string()),
     "string_view": lambda keys: pa.array(keys, pa.string_view()),
-    "dictionary of large_string": lambda keys: pa.array(keys, pa.dictionary(pa.int8(), pa.large_string())),
+    "dictionary of large_string": lambda keys: pa.DictionaryArray.from_arrays(
+        pa.array(range(len(keys)), pa.int8()), pa.array(keys, pa.large_string())
+    ),
     "dictionary of string_view": lambda keys: pa.DictionaryArray.from_arrays(
         pa.array(range(len(keys)), pa.uint16()), pa.array(keys, pa.string_view())
     ),
-    "pandas with Arrow": lambda keys: pd.Series(keys, dtype=pd.ArrowDtype(pa.string())),
+    "pandas with Arrow": lambda keys: pd.Series(keys, dtype=ARROW_STRING),
+    "pandas with Arrow in chunks": lambda keys: pd.concat([pd.Series([key], dtype=ARROW_STRING) for key in keys]),
     "pandas string": lambda keys: pd.Series(keys, dtype="string"),
+    "pandas string index": lambda keys: pd.Index(keys, dtype="string"),
+    "pandas array of categories": pd.Categorical,
+    "pandas index of categories": pd.CategoricalIndex,
     "polars categories": lambda keys: pl.Series(keys, dtype=pl.Categorical),
     "polars enum": lambda keys: pl.Series(keys, dtype=pl.Enum(keys)),
 }
@@ -112,6 +120,9 @@ def test_integers_of_every_width_give_the_ids_of_their_values(width: str) -> Non
         pd.Series(array),
         pd.Index(array),
         pd.Series(keys, dtype=width.replace("i", "I").replace("u", "U")),  # the nullable type
+        pd.Index(keys, dtype=width.replace("i", "I").replace("u", "U")),
+        pd.Series(keys, dtype=pd.ArrowDtype(pa.from_numpy_dtype(width))),
+        pd.Series(array, dtype=pd.SparseDtype(array.dtype)),
         pl.Series(array),
         pa.array(keys, width),
         pa.array(padded).slice(1, 5),
@@ -202,7 +213,16 @@ NULLS: list[object] = [
     pa.DictionaryArray.from_arrays(pa.array([0, 0, 1]), pa.array(["a", None])),  # a null in the dictionary
     pl.Series(["a", "b", None]),
     pd.Series(["a", "b", None], dtype="string"),
+    pd.Series(["a", "b", None], dtype=ARROW_STRING),
+    pd.Series(["a", "b", None], dtype="category"),
+    pd.Series([1, 2, None], dtype="category"),
     pd.Series([1, 2, None], dtype="Int64"),
+    pd.Series([1, 2, None], dtype=pd.ArrowDtype(pa.int64())),
+    pd.Index(["a", "b", None], dtype="string"),
+    pd.Index([1, 2, None], dtype="Int64"),
+    pd.CategoricalIndex(["a", "b", None]),
+    pd.Categorical(["a", "b", None]),
+    pd.array([1, 2, None], dtype="Int64"),
 ]
 
 
@@ -211,6 +231,21 @@ NULLS: list[object] = [
 def test_a_null_among_the_keys_is_refused_with_its_position(space: KeySpace, column: object) -> None:
     with pytest.raises(InputError, match="key at position 2 is null; drop or fill missing rows first"):
         space.ids(column)
+
+
+@pytest.mark.parametrize("values", [["a", None], [5, None]])
+def test_a_dictionary_may_hold_a_null_that_no_row_has(values: list[Any]) -> None:
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(values))
+    assert HASHED.ids(column).tolist() == one_by_one([values[0], values[0]])
+
+
+@pytest.mark.parametrize("dtype", ["string", "category"])
+def test_pandas_columns_are_read_without_pyarrow(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    whole, gap = pd.Series(["a", "b"], dtype=dtype), pd.Series(["a", None], dtype=dtype)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert HASHED.ids(whole).tolist() == one_by_one(["a", "b"])
+    with pytest.raises(InputError, match="key at position 1 is null"):
+        HASHED.ids(gap)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +273,11 @@ def test_a_none_among_the_keys_is_refused_with_its_position(column: object) -> N
         pd.Series([1.0]),
         pd.Series([True]),
         pd.Series([1, None]),  # floats, since there is a gap
+        pd.Series([1.0], dtype="Float64"),
+        pd.Series([True], dtype="boolean"),
+        pd.Series([1.0], dtype=pd.ArrowDtype(pa.float64())),
+        pd.Series(pd.to_datetime(["2024-01-01"]).tz_localize("UTC")),
+        pd.interval_range(0, 2),
         pd.MultiIndex.from_tuples([("a", 1)]),
         pd.Series(pd.to_datetime(["2024-01-01"])),
     ],

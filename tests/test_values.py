@@ -119,6 +119,8 @@ def test_what_is_no_number_is_refused_with_its_position(bad: object, others: lis
         pa.array([True, False, True]),
         pa.array(["1", "2", "3"]),
         pd.Series([True, False, True]),
+        pd.Series([True, False, True], dtype="boolean"),
+        pd.Series(["1", "2", "3"], dtype="string"),
         pl.Series(["1", "2", "3"]),
     ],
 )
@@ -136,6 +138,10 @@ def test_columns_of_other_types_are_refused(values: object) -> None:
         pa.array([1.5, None, 3]),
         pl.Series([1, None, 3]),
         pd.Series([1, None, 3], dtype="Int64"),
+        pd.Series([1.5, None, 3], dtype="Float64"),
+        pd.Series([1, None, 3], dtype=pd.ArrowDtype(pa.int64())),
+        pd.Series([1, None, 3], dtype="category"),
+        pd.array([1, None, 3], dtype="Int64"),
     ],
 )
 def test_a_null_among_the_values_is_refused_with_its_position(values: object) -> None:
@@ -150,6 +156,7 @@ def test_a_null_among_the_values_is_refused_with_its_position(values: object) ->
         pd.Series([1, None, 3], index=KEYS),
         pd.Series([1, None, 3], index=KEYS, dtype="Int64"),
         pd.DataFrame({"key": KEYS, "value": [1, None, 3]}),
+        pd.DataFrame({"key": KEYS, "value": [1, None, 3]}).convert_dtypes(),
         pl.DataFrame({"key": KEYS, "value": [1, None, 3]}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Arrow columns (and pandas, polars, DuckDB columns that speak Arrow) without copying their strings."""
+"""Arrow columns (and those of pandas, polars and DuckDB) without copying their strings, and what is missing in them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .errors import InputError, KeyTypeError, MissingDependencyError
 from .randomness import Words
@@ -29,14 +30,15 @@ def import_pyarrow() -> Any:
 
 
 def as_chunked_array(column: object) -> Any:
-    """Any column that speaks Arrow as a pyarrow ChunkedArray."""
+    """Any column that speaks Arrow, or any of pandas, as a pyarrow ChunkedArray."""
     pyarrow = import_pyarrow()
     if isinstance(column, pyarrow.ChunkedArray):
         return column
     try:
         if hasattr(column, "__arrow_c_stream__"):
             return pyarrow.chunked_array(column)
-        return pyarrow.chunked_array([pyarrow.array(column)])
+        array = pyarrow.array(column)  # already in chunks if pandas has it so
+        return array if isinstance(array, pyarrow.ChunkedArray) else pyarrow.chunked_array([array])
     except _CONVERSION_ERRORS as error:
         raise InputError(f"a column must be of one type that Arrow has: {error}") from None
 
@@ -63,13 +65,44 @@ def check_two_columns(names: Iterable[object]) -> None:
 
 def refuse_nulls(column: Any, what: str) -> None:
     """`InputError` with the position of the first null."""
-    # A dictionary may have a null among its values, which is no null of the column.
-    if column.null_count or import_pyarrow().types.is_dictionary(column.type):
-        nulls = column.is_null().to_numpy()
-        if not nulls.any():
-            return
-        position = int(nulls.argmax())
-        raise InputError(f"{what} at position {position} is null; drop or fill missing rows first")
+    pyarrow = import_pyarrow()
+    # A row of a dictionary may refer to a null among its values, which is not counted as a null of the column.
+    if column.null_count or pyarrow.types.is_dictionary(column.type):
+        nulls = pyarrow.chunked_array([_nulls(chunk) for chunk in column.chunks], pyarrow.bool_())
+        _refuse_first(nulls.to_numpy(), what)
+
+
+def _nulls(array: Any) -> Any:
+    # Before Arrow 26, is_null() of a dictionary array sees only the rows without a value.
+    if import_pyarrow().types.is_dictionary(array.type):
+        return _nulls(array.dictionary).take(array.indices).fill_null(True)
+    return array.is_null()
+
+
+def is_pandas(column: object) -> bool:
+    """Whether this is a pandas column that is no NumPy array: nullable, of strings, of categories, on Arrow.
+
+    Only the Series of pandas 3 speak Arrow, so these are known by what every Series, Index and array of pandas has.
+    """
+    dtype = getattr(column, "dtype", None)
+    extension = hasattr(dtype, "kind") and not isinstance(dtype, np.dtype)
+    return extension and hasattr(column, "isna") and hasattr(column, "to_numpy")
+
+
+def refuse_missing(column: Any, what: str) -> None:
+    """`InputError` with the position of the first null of a pandas column, which NumPy would show as NaN."""
+    _refuse_first(np.asarray(column.isna(), bool), what)
+
+
+def pandas_to_numpy(column: Any) -> npt.NDArray[Any]:
+    """A pandas column without nulls as a NumPy array."""
+    # By itself pandas makes objects of nullable integers (before 2.2) and floats of sparse unsigned ones.
+    return np.asarray(column.to_numpy({"i": np.int64, "u": np.uint64}.get(column.dtype.kind)))
+
+
+def _refuse_first(nulls: npt.NDArray[np.bool_], what: str) -> None:
+    if nulls.any():
+        raise InputError(f"{what} at position {int(nulls.argmax())} is null; drop or fill missing rows first")
 
 
 def key_ids(space: KeySpace, keys: object) -> Words:
@@ -94,7 +127,7 @@ def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
         ids: Words = _chunk_ids(space, chunk.dictionary)[chunk.indices.to_numpy()]
         return ids
     if types.is_integer(kind):
-        return space.integers(chunk.to_numpy())
+        return space.integers(chunk.fill_null(0).to_numpy())  # of a dictionary, a null that no row has
     if hasattr(types, "is_string_view") and (types.is_string_view(kind) or types.is_binary_view(kind)):
         chunk = chunk.cast(pyarrow.large_string() if types.is_string_view(kind) else pyarrow.large_binary())
         kind = chunk.type

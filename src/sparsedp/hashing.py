@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from . import _native
-from .errors import InputError, KeyTypeError
+from . import _native, arrow
+from .errors import InputError, KeyTypeError, MissingDependencyError
 from .randomness import Randomness, Words
 
 Key: TypeAlias = str | bytes | int
@@ -57,10 +58,10 @@ class KeySpace:
             return self._from_numpy(keys)
         if hasattr(keys, "to_numpy") and isinstance(getattr(keys, "dtype", None), np.dtype):
             return self._from_numpy(keys.to_numpy())  # a pandas column that is a NumPy array
+        if arrow.is_pandas(keys):
+            return self._from_pandas(keys)
         if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
-            from .arrow import key_ids
-
-            return key_ids(self, keys)
+            return arrow.key_ids(self, keys)
         if hasattr(keys, "to_numpy"):
             return self._from_numpy(np.asarray(keys.to_numpy()))
         if isinstance(keys, Iterable):
@@ -89,6 +90,13 @@ class KeySpace:
             )
         hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
         return hash_column(*self.seed, offsets, data, text)
+
+    def _from_pandas(self, keys: Any) -> Words:
+        arrow.refuse_missing(keys, "key")
+        if keys.dtype.kind in "OU":  # strings, bytes, categories; numbers are NumPy arrays but for their nulls
+            with suppress(MissingDependencyError):  # then they are read one by one
+                return arrow.key_ids(self, keys)
+        return self._from_numpy(arrow.pandas_to_numpy(keys))
 
     def _from_numpy(self, keys: np.ndarray) -> Words:
         if keys.ndim != 1:
@@ -133,11 +141,13 @@ class KeySpace:
 
 
 def _is_integer(key: object) -> bool:
+    if isinstance(key, (bool, np.bool_)):
+        return False
     try:
         operator.index(key)  # type: ignore[arg-type]  # that is the question
     except TypeError:
         return False
-    return not isinstance(key, bool)
+    return True
 
 
 def draw_row_functions(randomness: Randomness, levels: int) -> Words:

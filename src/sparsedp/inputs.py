@@ -17,7 +17,15 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .arrow import as_chunked_array, as_two_columns, check_two_columns, refuse_nulls
+from .arrow import (
+    as_chunked_array,
+    as_two_columns,
+    check_two_columns,
+    is_pandas,
+    pandas_to_numpy,
+    refuse_missing,
+    refuse_nulls,
+)
 from .errors import InputError, ParameterError
 from .hashing import KeySpace
 from .privacy import Neighbours
@@ -58,9 +66,9 @@ def _split(counts: CountsLike) -> tuple[object, object, int | None]:
         return np.asarray(row.coords[-1]), row.data, int(row.shape[-1])
     if hasattr(counts, "iloc"):  # pandas: a Series, or a DataFrame, which has columns
         if not hasattr(counts, "columns"):
-            return counts.index, counts.to_numpy(), None
+            return counts.index, counts, None
         check_two_columns(counts.columns)
-        return counts.iloc[:, 0], counts.iloc[:, 1].to_numpy(), None
+        return counts.iloc[:, 0], counts.iloc[:, 1], None
     if hasattr(counts, "__arrow_c_stream__"):
         return *as_two_columns(counts), None
     kinds = "a mapping, (keys, values), a Series, a two-column table or a sparse row"
@@ -113,11 +121,14 @@ def _largest_real(step: Fraction) -> float:
     return nearest if nearest <= exact else math.nextafter(nearest, 0)
 
 
-def _as_numpy(values: object) -> np.ndarray:
+def _as_numpy(values: Any) -> np.ndarray:
     if isinstance(values, np.ndarray):
         return values
     if hasattr(values, "to_numpy") and isinstance(getattr(values, "dtype", None), np.dtype):
         return np.asarray(values.to_numpy())  # a pandas column that is a NumPy array
+    if is_pandas(values):
+        refuse_missing(values, "value")
+        return pandas_to_numpy(values)
     if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
         column = as_chunked_array(values)
         refuse_nulls(column, "value")
