@@ -14,12 +14,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from .. import bounds
 from ..errors import ParameterError
-from ..randomness import Randomness, Words
-from ..table import Counts, StableStage, thresholded_interval
-from .base import Arrays, Estimates, Plan, Problem, spread_noise
-from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
+from ..table import StableStage
+from .base import Estimates, Plan, Problem, spread_noise
+from .threshold import TablePlan
 
 
 def plan_stable_stage(problem: Problem, share: Decimal, rule: str) -> StableStage:
@@ -36,8 +34,8 @@ def plan_stable_stage(problem: Problem, share: Decimal, rule: str) -> StableStag
 
 
 @dataclass(frozen=True)
-class StabilityPlan(Plan):
-    """A table of the non-zero keys whose noisy value reaches the threshold; every other key is estimated as 0."""
+class StabilityPlan(TablePlan):
+    """Noise on non-zero keys only."""
 
     problem: Problem
     stage: StableStage
@@ -51,47 +49,11 @@ class StabilityPlan(Plan):
         return cls(problem, plan_stable_stage(problem, Decimal(1), threshold_rule))
 
     @property
-    def step_loss(self) -> Decimal:
-        return self.stage.step_loss
-
-    @property
     def exact_delta(self) -> Fraction:
         return self.stage.delta
 
-    @property
-    def cells_nbytes(self) -> float | None:
-        entries = self.problem.entries
-        return None if entries is None else TABLE_ENTRY_NBYTES * entries
-
-    @property
-    def access(self) -> int:
-        return 1
-
-    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        table = self.stage.select(ids, counts, randomness)
-        return {"table.ids": table.ids, "table.values": table.values}
-
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
-        return self.stored(arrays).find(ids)[1].astype(np.float64)
-
     def simulate(self, count: int, samples: int) -> Estimates:
         return self.clamp(simulate_stable(self.stage, count, samples)[1])
-
-    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
-        return thresholded_interval(self.stored(arrays), ids, self.stage.threshold, noise)[1:]
-
-    @property
-    def expected_error_cells(self) -> float:
-        return worst_thresholded_error(float(self.stage.noise.rate), self.stage.threshold)
-
-    @property
-    def maximum_error_cells(self) -> float:
-        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), self.problem.entries or 1)
-
-    def error_with_probability_cells(self, failure: float) -> float:
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
-        return self.stage.threshold + noise
 
 
 def simulate_stable(stage: StableStage, count: int, samples: int) -> tuple[np.ndarray, Estimates]:

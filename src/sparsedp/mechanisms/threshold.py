@@ -15,7 +15,7 @@ import numpy as np
 from .. import bounds
 from ..errors import ParameterError
 from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, thresholded_interval
+from ..table import Counts, PureStage, StableStage, thresholded_interval
 from .base import Arrays, Estimates, Plan, Problem, spread_noise
 
 TABLE_ENTRY_NBYTES = 16
@@ -30,9 +30,58 @@ def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
     return Fraction(stored_zeros)
 
 
+class TablePlan(Plan):
+    """A table of the keys whose noisy value reaches the threshold of a stage; every other key is estimated as 0."""
+
+    stage: PureStage | StableStage
+
+    @property
+    def step_loss(self) -> Decimal:
+        return self.stage.step_loss
+
+    @property
+    def expected_zeros(self) -> float:
+        """How many zero keys are stored in expectation."""
+        return 0.0
+
+    @property
+    def cells_nbytes(self) -> float | None:
+        entries = self.problem.entries
+        return None if entries is None else TABLE_ENTRY_NBYTES * (entries + self.expected_zeros)
+
+    @property
+    def access(self) -> int:
+        return 1
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        table = self.stage.select(ids, counts, randomness)
+        return {"table.ids": table.ids, "table.values": table.values}
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        return self.stored(arrays).find(ids)[1].astype(np.float64)
+
+    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
+        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+        return thresholded_interval(self.stored(arrays), ids, self.stage.threshold, noise)[1:]
+
+    @property
+    def expected_error_cells(self) -> float:
+        return worst_thresholded_error(float(self.stage.noise.rate), self.stage.threshold)
+
+    @property
+    def maximum_error_cells(self) -> float:
+        keys = (self.problem.entries or self.problem.domain) + self.expected_zeros
+        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        # A key that is not stored has x + η < T, so the error x is below T - η.
+        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+        return self.stage.threshold + noise
+
+
 @dataclass(frozen=True)
-class ThresholdPlan(Plan):
-    """A table of the keys whose noisy value reaches the threshold; every other key is estimated as 0."""
+class ThresholdPlan(TablePlan):
+    """Noise on every key of the domain, zeros included."""
 
     problem: Problem
     stage: PureStage
@@ -48,46 +97,12 @@ class ThresholdPlan(Plan):
         return cls(problem, PureStage.plan(problem.rate(), problem.domain, zeros), zeros)
 
     @property
-    def step_loss(self) -> Decimal:
-        return self.stage.step_loss
-
-    @property
-    def cells_nbytes(self) -> float | None:
-        entries = self.problem.entries
-        return None if entries is None else TABLE_ENTRY_NBYTES * (entries + float(self.stored_zeros))
-
-    @property
-    def access(self) -> int:
-        return 1
-
-    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        table = self.stage.select(ids, counts, randomness)
-        return {"table.ids": table.ids, "table.values": table.values}
-
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
-        return self.stored(arrays).find(ids)[1].astype(np.float64)
+    def expected_zeros(self) -> float:
+        return float(self.stored_zeros)
 
     def simulate(self, count: int, samples: int) -> Estimates:
         noisy = count + spread_noise(self.stage.noise, samples)
         return self.clamp(np.where(noisy >= self.stage.threshold, noisy, 0).astype(np.float64))
-
-    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
-        return thresholded_interval(self.stored(arrays), ids, self.stage.threshold, noise)[1:]
-
-    @property
-    def expected_error_cells(self) -> float:
-        return worst_thresholded_error(float(self.stage.noise.rate), self.stage.threshold)
-
-    @property
-    def maximum_error_cells(self) -> float:
-        keys = (self.problem.entries or self.problem.domain) + float(self.stored_zeros)
-        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
-
-    def error_with_probability_cells(self, failure: float) -> float:
-        # A key that is not stored has x + η < T, so the error x is below T - η.
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
-        return self.stage.threshold + noise
 
 
 def worst_thresholded_error(rate: float, threshold: int) -> float:
