@@ -39,3 +39,4 @@ inline void require(bool condition, const char* what) {
 }
 
 void register_blocks(nb::module_& m);
+void register_retrieval(nb::module_& m);

@@ -26,7 +26,7 @@ def build(mechanism: str, signed: bool = False, epsilon: float = 1.0, **more: An
     """A reproducible release of the counts 0..29, every second one negative if signed."""
     signs = [-1 if signed and key % 2 else 1 for key in range(DOMAIN)]
     counts = {key: signs[key] * min(key, 59 - key) for key in range(DOMAIN)}
-    delta = 1e-6 if mechanism == "stability" else 0.0
+    delta = 1e-6 if mechanism in ("stability", "retrieval") else 0.0
     public = {"epsilon": epsilon, "delta": delta, "domain": DOMAIN, "nonzero": DOMAIN, "upper": UPPER, **more}
     with reproducible_for_tests(2):
         return sparsedp.release(counts, mechanism=mechanism, signed=signed, **public)

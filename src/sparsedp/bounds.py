@@ -60,6 +60,11 @@ def geometric_mean_error(rate: float) -> float:
     return 1 / math.sinh(rate) if rate < 700 else 0.0
 
 
+def geometric_variance(rate: float) -> float:
+    """Var η of two-sided geometric noise: 2a/(1 - a)² = 1/(cosh λ - 1)."""
+    return 1 / (math.cosh(rate) - 1) if rate < 700 else 0.0
+
+
 def geometric_tail_probability(rate: float, error: float) -> float:
     """P[|η| >= error] of two-sided geometric noise, for any real error."""
     whole = math.ceil(error)

@@ -90,8 +90,9 @@ def choose_mechanism(problem: Problem) -> tuple[str, str]:
     dense = problem.entries is not None and problem.domain <= 4 * problem.entries
     if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
-    kind = "approximate" if problem.delta > 0 else "pure"
-    return "tight-alp", f"a sparse vector in a large domain: small error at every count, {kind} privacy"
+    if problem.delta > 0:
+        return "retrieval", "a sparse vector in a large domain, approximate privacy: the error of noise on every key"
+    return "tight-alp", "a sparse vector in a large domain, pure privacy: small error at every count"
 
 
 def resolve_mechanism(problem: Problem, mechanism: str) -> tuple[str, str, Problem]:

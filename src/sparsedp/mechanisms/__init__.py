@@ -12,6 +12,7 @@ from .alp import AlpPlan
 from .base import Arrays, ErrorPrediction, Plan, Problem, Reader, check_privacy
 from .compact import CompactPlan
 from .laplace import LaplacePlan
+from .retrieval import RetrievalPlan
 from .stability import StabilityPlan
 from .threshold import ThresholdPlan
 from .threshold_alp import ThresholdAlpPlan
@@ -36,6 +37,7 @@ Mechanism = (
     | type[ThresholdAlpPlan]
     | type[StabilityPlan]
     | type[TightAlpPlan]
+    | type[RetrievalPlan]
 )
 
 _ALL: tuple[Mechanism, ...] = (
@@ -46,6 +48,7 @@ _ALL: tuple[Mechanism, ...] = (
     ThresholdAlpPlan,
     StabilityPlan,
     TightAlpPlan,
+    RetrievalPlan,
 )
 MECHANISMS: dict[str, Mechanism] = {plan.mechanism: plan for plan in _ALL}
 

@@ -166,6 +166,11 @@ class Plan(ABC):
         return Table(np.empty(0, np.uint64), np.empty(0, np.int64))
 
     @property
+    def noise_variance(self) -> float | None:
+        """The variance of an unclamped estimate, in cells, where every key has the same noise; else None."""
+        return None
+
+    @property
     def assumption(self) -> str | None:
         """What the guarantee takes for granted about the data beyond being neighbours; None for nothing."""
         return None
@@ -308,6 +313,13 @@ class Reader:
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Bounds that each miss their true count with probability at most `failure`."""
         return self.plan.interval(self.arrays, ids, failure)
+
+    def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
+        """Estimates to be summed, and the variance of each."""
+        variance = self.plan.noise_variance
+        if variance is None:
+            raise ParameterError(f"mechanism {self.plan.mechanism!r} has no unbiased estimates to sum")
+        return self.plan.estimate(self.arrays, ids), np.full(len(ids), variance)
 
 
 def check_privacy(plan: Plan) -> None:

@@ -67,6 +67,10 @@ class LaplacePlan(Plan):
         return self.clamp(count + spread_noise(self.noise, samples).astype(np.float64))
 
     @property
+    def noise_variance(self) -> float:
+        return bounds.geometric_variance(float(self.noise.rate))
+
+    @property
     def expected_error_cells(self) -> float:
         return bounds.geometric_mean_error(float(self.noise.rate))
 

@@ -209,6 +209,13 @@ class TightReader(Reader):
         stored, values = self._table.find(ids)
         return np.where(stored, values, self._read(self._estimates(estimator, prior), ids))
 
+    def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
+        """Posterior means and variances under the flat prior: biased upwards near zero, where counts cannot be less."""
+        stored, values = self._table.find(ids)
+        noise = bounds.geometric_variance(float(self.plan.stage.noise.rate))
+        means, variances = self._estimates("mean", "flat"), self.plan.decoder.variances("flat")
+        return np.where(stored, values, self._read(means, ids)), np.where(stored, noise, self._read(variances, ids))
+
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Of stored keys from the law of the noise, of others from the posterior."""
         noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
@@ -249,15 +256,18 @@ def assumed_above(problem: Problem, stage: PureStage | StableStage, counts: Floa
     keys = float(problem.entries or 1)
     if uniform:
         return keys * np.maximum(stage.threshold - counts, 0.0) / (2 * stage.threshold)
-    unit = min(1.0, float(problem.step_budget))
-    return np.maximum(keys / (1 + unit * counts) - keys / (1 + unit * stage.threshold), 0.0)
+    return np.maximum(zipf_above(problem, counts) - zipf_above(problem, float(stage.threshold)), 0.0)
+
+
+def zipf_above(problem: Problem, counts: Floats | float) -> Floats | float:
+    """How many keys a plan takes to be above a count: Zipf's law in units of the noise."""
+    return float(problem.entries or 1) / (1 + min(1.0, float(problem.step_budget)) * counts)
 
 
 def expected_stored(problem: Problem, stage: PureStage | StableStage) -> float:
     """How many pairs a plan takes the table to have."""
     zeros = float(stage.passing.chance[1] * problem.domain) if isinstance(stage, PureStage) else 0.0
-    unit = min(1.0, float(problem.step_budget))
-    return zeros + float(problem.entries or 1) / (1 + unit * stage.threshold)
+    return zeros + float(zipf_above(problem, float(stage.threshold)))
 
 
 def step_budgets(problem: Problem, stage: PureStage | StableStage, shrink: float) -> list[float]:

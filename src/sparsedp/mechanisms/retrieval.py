@@ -1,0 +1,244 @@
+"""`retrieval`: a dense noisy histogram hidden in a sparse random linear system, for δ > 0.
+
+Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`. ε follows from the thresholds of the
+noise and from the integer widths of the buckets. δ is the sum of four events: a key that a neighbour lacks is stored,
+its row depends on the others', the array is too small for the keys, no seed gives independent rows. The last three
+concern hash seeds and a noisy count, never values. More keys than `nonzero` cost accuracy only: the noisy count decides
+whether the array is filled at all. Proof: docs/privacy.md, "Retrieval". Exact test: tests/test_exact_retrieval.py.
+
+Every key, present or not, is answered with the error of geometric noise at (almost) the full ε.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from .. import _native, bounds
+from ..errors import ParameterError
+from ..laws import TwoSided, log_bounds, precise, round_up
+from ..privacy import HEADROOM
+from ..randomness import Randomness, Words
+from ..retrieval import MOST_REDRAWS, LinearSystem
+from ..table import Counts, Table, add_noise
+from .base import Arrays, Estimates, Plan, Problem, spread_noise
+from .threshold import TABLE_ENTRY_NBYTES
+from .tight_alp import zipf_above
+
+# Shares of δ: for a stored key that a neighbour lacks, for dependent rows, for an array that is too small.
+STORED_SHARE, DEPENDENCE_SHARE, OVERFLOW_SHARE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
+COUNT_SHARE = Decimal("0.02")  # of ε, for the noisy number of keys
+
+# Buckets err by less than two of 2^b elements; the smallest has at least 2^17, so that costs less than 2^-15 of loss.
+SMALLEST_BUCKET_BITS = 17
+
+
+@dataclass(frozen=True)
+class NoiseBuckets:
+    """The numbers below 2^bits, cut into one run for each noisy value from `lowest` to threshold - 1."""
+
+    noise: TwoSided
+    lowest: int
+    threshold: int
+    bits: int
+
+    @classmethod
+    def plan(cls, noise: TwoSided, threshold: int) -> NoiseBuckets:
+        """The fewest whole bytes that keep every bucket large; values below the mirror image of T are cut."""
+        rarest = -math.log2(noise.probability(threshold - 1))
+        bits = 8 * math.ceil((rarest + SMALLEST_BUCKET_BITS) / 8)
+        return cls(noise, 1 - threshold, threshold, bits)
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Numbers below ends[i] decode to at most lowest + i: P[η <= v | η < T] · 2^bits, less than two off."""
+        extra = 1 << 64  # so that the floors of all values together are less than one off
+        scale = Fraction(extra << self.bits) / (1 - self.noise.at_least(self.threshold))
+        side = math.floor(self.noise.one_side * scale)
+        at_zero = math.floor(self.noise.at_zero * scale)
+        lowest = math.floor(self.noise.at_least(-self.lowest) * scale)  # η <= lowest
+        inner = (
+            at_zero if v == 0 else self.noise.magnitude.scaled(abs(v) - 1, side)
+            for v in range(self.lowest + 1, self.threshold - 1)
+        )
+        return [end // extra for end in accumulate(inner, initial=lowest)] + [1 << self.bits]
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """How many numbers decode to each value."""
+        return [high - low for low, high in pairwise([0, *self.ends])]
+
+    @cached_property
+    def zero_loss(self) -> Decimal:
+        """The largest |ln(P[v | count 1] / P[v | count 0])| over values that are not stored, rounded up."""
+        masses = [self.noise.at_least(1 - self.lowest)]  # 1 + η <= lowest
+        masses += [self.noise.probability(v - 1) for v in range(self.lowest + 1, self.threshold)]
+        ratios = [mass * (1 << self.bits) / width for mass, width in zip(masses, self.widths, strict=True)]
+        # A uniform number below a width is off by a share of 2^-64.
+        worst = max(max(ratios), 1 / min(ratios)) * (1 + Fraction(1, 1 << 60))
+        return log_bounds(worst).high
+
+    def draw(self, values: Counts, randomness: Randomness) -> Words:
+        """A uniform number that decodes to each value."""
+        index = values - self.lowest
+        widths = np.array(self.widths, np.uint64)
+        starts = np.array([0, *self.ends[:-1]], np.uint64)
+        return starts[index] + _native.uniform_below(widths[index], randomness.words(2 * len(values)))
+
+
+@dataclass(frozen=True)
+class RetrievalPlan(Plan):
+    """Large noisy counts in a table, all other keys' in the linear system; absent keys read fresh noise around zero."""
+
+    problem: Problem
+    buckets: NoiseBuckets
+    system: LinearSystem
+    count_noise: TwoSided
+    room: int  # the noisy number of keys may be at most this much, or nothing is filled in
+    reason: str = Plan.reason
+
+    mechanism = "retrieval"
+    needs_size = True
+    coarsens = True
+
+    @classmethod
+    def create(cls, problem: Problem) -> RetrievalPlan:
+        """T, the slots and the bits of a slot with the least space within (ε, δ)."""
+        if problem.delta <= 0:
+            raise ParameterError(f"retrieval needs delta > 0, got {problem.delta}; use mechanism='tight-alp'")
+        if problem.entries is None:
+            raise ParameterError("the size of retrieval needs nonzero= or total=; release() can estimate it")
+        planned = problem
+        while (plan := cls._planned(planned)) is None:
+            # A very large ε asks for wider slots than 64 bits; less of it is spent, and the release says so.
+            planned = replace(planned, epsilon=0.8 * planned.epsilon)
+        return replace(plan._within_budget(), problem=problem)
+
+    @classmethod
+    def _planned(cls, problem: Problem) -> RetrievalPlan | None:
+        assert problem.entries is not None
+        step_delta = Fraction(problem.delta) / step_multiplier(problem, problem.step_budget)
+        noise = TwoSided.with_rate(problem.rate(1 - COUNT_SHARE))
+        buckets = NoiseBuckets.plan(noise, 1 + noise.smallest_tail(step_delta * STORED_SHARE))
+        if buckets.bits > 64:
+            return None
+        with precise(ROUND_FLOOR):
+            count_noise = TwoSided.with_rate(problem.step_budget * COUNT_SHARE * HEADROOM)
+        margin = count_noise.smallest_tail(step_delta * OVERFLOW_SHARE / 2)
+        room = problem.entries + margin
+        # 2 δ_h / (1 - P[dependent support]), the second below 1/2
+        system = LinearSystem.smallest(room + margin, buckets.bits // 8, float(step_delta * DEPENDENCE_SHARE / 4))
+        return cls(problem, buckets, system, count_noise, room)
+
+    def _within_budget(self) -> RetrievalPlan:
+        """The plan, or one with a little more noise if the buckets' integers lose more than the budget."""
+        plan, share = self, 1 - COUNT_SHARE
+        while plan.step_loss > plan.problem.step_budget:
+            with precise(ROUND_FLOOR):
+                share -= (plan.step_loss - plan.problem.step_budget) / plan.problem.step_budget + Decimal("1e-9")
+            noise = TwoSided.with_rate(plan.problem.rate(share))
+            step_delta = Fraction(plan.problem.delta) / step_multiplier(plan.problem, plan.problem.step_budget)
+            threshold = 1 + noise.smallest_tail(step_delta * STORED_SHARE)
+            buckets = NoiseBuckets.plan(noise, threshold)
+            plan = replace(plan, buckets=buckets, system=replace(plan.system, width=buckets.bits // 8))
+        return plan
+
+    @cached_property
+    def step_loss(self) -> Decimal:
+        """The loss of a step from zero or elsewhere, and that of the noisy number of keys."""
+        # When nothing is filled, a key of count one is at least not stored.
+        absent = log_bounds(1 / (1 - self.buckets.noise.at_least(self.buckets.threshold - 1))).high
+        with precise(ROUND_CEILING):
+            return max(self.buckets.noise.step_loss, self.buckets.zero_loss, absent) + self.count_noise.step_loss
+
+    @cached_property
+    def delta_parts(self) -> dict[str, float]:
+        """The four events behind δ, for one step: stored, dependent rows, overflow, no seed."""
+        defect = self.system.rank_defect
+        if defect >= 0.5:
+            raise AssertionError("the system is too small for its keys")
+        overflow = 2 * self.count_noise.at_least(self.system.keys - self.room)
+        return {
+            "stored": float(self.buckets.noise.at_least(self.buckets.threshold - 1)),
+            "dependent": 2 * self.system.dependence / (1 - defect),
+            "overflow": float(overflow),
+            "no seed": 2 * defect**MOST_REDRAWS,
+        }
+
+    @property
+    def exact_delta(self) -> Fraction:
+        """The sum of the parts, for all steps between neighbours."""
+        step = sum(map(Fraction, self.delta_parts.values()), Fraction(0))
+        return step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9))
+
+    @property
+    def cells_nbytes(self) -> float:
+        return self.system.nbytes + TABLE_ENTRY_NBYTES * float(zipf_above(self.problem, float(self.buckets.threshold)))
+
+    @property
+    def access(self) -> int:
+        return self.system.slots + 1
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
+        noisy = add_noise(counts, self.buckets.noise, randomness)
+        stored = noisy >= self.buckets.threshold
+        values = np.clip(noisy, self.buckets.lowest, self.buckets.threshold - 1)
+        numbers = self.buckets.draw(values, randomness)
+        numbers = np.where(stored, randomness.words(len(ids)), numbers)
+        size = int(add_noise(np.array([len(ids)]), self.count_noise, randomness)[0])
+        if size <= self.room:
+            slots, seed = self.system.draw(ids, numbers, randomness)
+        else:
+            slots, seed = self.system.noise(randomness)
+        table = Table.sorted(ids[stored], noisy[stored])
+        return {
+            "table.ids": table.ids,
+            "table.values": table.values,
+            "retrieval.slots": slots,
+            "retrieval.seed": seed,
+            "retrieval.filled": np.array([size <= self.room]),
+        }
+
+    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        lasts = np.array([end - 1 for end in self.buckets.ends], np.uint64)
+        values = np.arange(self.buckets.lowest, self.buckets.threshold, dtype=np.float64)
+        read = self.system.read(arrays["retrieval.slots"], arrays["retrieval.seed"], lasts, values, ids)
+        stored, noisy = self.stored(arrays).find(ids)
+        return np.where(stored, noisy, read)
+
+    def simulate(self, count: int, samples: int) -> Estimates:
+        noisy = np.maximum(count + spread_noise(self.buckets.noise, samples), self.buckets.lowest)
+        return self.clamp(noisy.astype(np.float64))
+
+    @property
+    def noise_variance(self) -> float:
+        return bounds.geometric_variance(float(self.buckets.noise.rate))
+
+    @property
+    def expected_error_cells(self) -> float:
+        return bounds.geometric_mean_error(float(self.buckets.noise.rate))
+
+    @property
+    def maximum_error_cells(self) -> float:
+        keys = self.problem.domain
+        return max(self.buckets.threshold, bounds.expected_maximum(float(self.buckets.noise.rate), keys))
+
+    def error_with_probability_cells(self, failure: float) -> float:
+        return bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+
+
+def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
+    """δ of all neighbours per δ of one step: (e^ε - 1)/(e^w - 1), rounded up (docs/privacy.md, "Steps with a δ")."""
+    if not problem.neighbours.real and problem.neighbours.distance == 1:
+        return Fraction(1)
+    with precise(ROUND_CEILING):
+        cell = step_loss.exp() - 1
+        whole = (cell if problem.neighbours.real else step_loss) * round_up(problem.neighbours.distance)
+        return Fraction((whole.exp() - 1) / cell * (1 + Decimal("1e-30")))

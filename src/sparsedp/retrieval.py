@@ -1,0 +1,139 @@
+"""A sparse random linear system that hides a value at some keys and is uniform at all others.
+
+An array of slots of b bits; a key XORs one slot of each of q equal segments, chosen by hashing. If the rows of some
+keys are linearly independent over GF(2), the XORs at those keys can be prescribed, and a uniform solution gives every
+further key with an independent row a uniform XOR. `LinearSystem.dependence` bounds the probability, over the hash seed,
+that a further key's row depends on those of the others (docs/privacy.md, "Retrieval"). Hash values are taken to be
+independent and uniform: SipHash under a fresh 128-bit key as a pseudorandom function.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from .randomness import Randomness, Words
+
+MOST_REDRAWS = 16
+
+# Slots per key that peeling needs, with a margin: beyond 1.222, 1.295, 1.425, 1.570, 1.722, 1.878 it stops early.
+SLOTS_PER_KEY = {3: 1.25, 4: 1.32, 5: 1.45, 6: 1.60, 7: 1.76, 8: 1.92}
+
+_EXACT_SETS = 3000  # dependent sets up to this size are summed one by one
+
+
+@dataclass(frozen=True)
+class LinearSystem:
+    """q = `slots` segments of `segment` slots with `width` bytes each, for up to `keys` keys."""
+
+    slots: int
+    segment: int
+    width: int
+    keys: int
+
+    @classmethod
+    def smallest(cls, keys: int, width: int, failure: float) -> LinearSystem:
+        """The system with the least space whose further keys depend on others with probability at most `failure`."""
+        return min((cls._padded(q, keys, width, failure) for q in SLOTS_PER_KEY), key=lambda s: s.nbytes)
+
+    @classmethod
+    def _padded(cls, slots: int, keys: int, width: int, failure: float) -> LinearSystem:
+        segment = math.ceil(SLOTS_PER_KEY[slots] * keys / slots) + 1
+        system = cls(slots, segment, width, keys)
+        while system.dependence > failure:
+            segment = math.ceil(1.1 * segment)
+            system = cls(slots, segment, width, keys)
+        return system
+
+    @property
+    def size(self) -> int:
+        """The number of slots."""
+        return self.slots * self.segment
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the slots, of the padding and of the seed."""
+        return self.size * self.width + 8 + 16
+
+    @property
+    def dependence(self) -> float:
+        """P[a given row is a sum of rows of the `keys` others], bounded: Σ_t C(keys, t - 1) P[t rows sum to zero]."""
+        return _bound(self.keys, self.slots, self.segment, with_given=True)
+
+    @property
+    def rank_defect(self) -> float:
+        """P[the rows of the `keys` keys are dependent], bounded: Σ_t C(keys, t) P[t rows sum to zero]."""
+        return _bound(self.keys, self.slots, self.segment, with_given=False)
+
+    def draw(self, ids: Words, values: Words, randomness: Randomness) -> tuple[npt.NDArray[np.uint8], Words]:
+        """Packed slots whose XOR at each id is its value, and the seed; uniform slots if no seed of 16 allows it."""
+        for _ in range(MOST_REDRAWS):
+            seed = randomness.words(2)
+            slots = randomness.words(self.size)
+            if len(ids) <= self.size and _native.solve(
+                slots, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
+            ):
+                return self._pack(slots), seed
+        return self.noise(randomness)
+
+    def noise(self, randomness: Randomness) -> tuple[npt.NDArray[np.uint8], Words]:
+        """Uniform slots and a fresh seed."""
+        return self._pack(randomness.words(self.size)), randomness.words(2)
+
+    def _pack(self, slots: Words) -> npt.NDArray[np.uint8]:
+        bytes_of_slots = slots.view(np.uint8).reshape(-1, 8)[:, : self.width]
+        return np.concatenate([bytes_of_slots.ravel(), np.zeros(8, np.uint8)])
+
+    def read(
+        self,
+        packed: npt.NDArray[np.uint8],
+        seed: Words,
+        lasts: Words,
+        values: npt.NDArray[np.float64],
+        ids: Words,
+    ) -> npt.NDArray[np.float64]:
+        """For each id the value of the bucket that its XOR falls into; lasts are the buckets' largest numbers."""
+        return _native.read_retrieval(
+            packed, self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, lasts, values, ids
+        )
+
+
+def _bound(keys: int, slots: int, segment: int, with_given: bool) -> float:
+    """Σ over even t of C(keys, t - 1 or t) · P[t balls leave every bin even]^slots, rounded up by 1 %."""
+    # A slot takes 32 bits of hash: the likeliest bin of a segment has probability 1/bins.
+    bins = float(1 / Fraction(-(-(1 << 32) // segment), 1 << 32))
+    small = np.arange(2, min(keys + 2, _EXACT_SETS), 2, dtype=np.float64)
+    total = float(np.exp(_log_terms(small, keys, slots, bins, with_given)).sum()) if len(small) else 0.0
+    if keys + 1 >= _EXACT_SETS:
+        # Beyond, terms first fall and then rise with t: between two grid points none exceeds both.
+        grid = np.unique(np.geomspace(_EXACT_SETS, keys + 1, 4000).round())
+        total += keys * float(np.exp(_log_terms(grid, keys, slots, bins, with_given).max()))
+    return min(1.0, 1.01 * total)
+
+
+def _log_terms(
+    t: npt.NDArray[np.float64], keys: int, slots: int, bins: float, with_given: bool
+) -> npt.NDArray[np.float64]:
+    chosen = t - 1 if with_given else np.minimum(t, keys)
+    log_choose = _lgamma(np.array([keys + 1.0])) - _lgamma(chosen + 1) - _lgamma(keys - chosen + 1)
+    # P[even] = t! [z^t] cosh(z/bins)^bins <= t! cosh(y)^bins / (bins y)^t for all y > 0; best where y tanh y = t/bins.
+    ratio = t / bins
+    y = np.sqrt(ratio) + ratio
+    for _ in range(60):
+        tanh = np.tanh(y)
+        y = np.maximum(y - (y * tanh - ratio) / (tanh + y * (1 - tanh**2)), 1e-300)
+    log_cosh = y + np.log1p(np.exp(-2 * y)) - math.log(2)
+    # Also, balls that leave every bin even can be paired: at most (t - 1)!! ways, each pair together with 1/bins.
+    pairings = _lgamma(t + 1) - _lgamma(t / 2 + 1) - t / 2 * math.log(2 * bins)
+    log_even = np.minimum(np.minimum(_lgamma(t + 1) + bins * log_cosh - t * np.log(bins * y), pairings), 0.0)
+    terms: npt.NDArray[np.float64] = log_choose + slots * log_even
+    return terms
+
+
+def _lgamma(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.array([math.lgamma(value) for value in x.tolist()])

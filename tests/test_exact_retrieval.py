@@ -1,0 +1,215 @@
+"""Retrieval: every hash outcome, noise, number and array of tiny systems, with exact probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+import sparsedp
+from exact import PreparedWords, exp_up, hockey_stick
+from sparsedp import _native
+from sparsedp.laws import TwoSided
+from sparsedp.mechanisms.retrieval import NoiseBuckets, RetrievalPlan, step_multiplier
+from sparsedp.planning import make_problem
+from sparsedp.randomness import ReproducibleRandomness
+from sparsedp.retrieval import LinearSystem
+
+Vector = tuple[int, ...]
+Rows = tuple[int, ...]  # the slots of each key, as a bit mask
+KEYS, SEGMENT, BITS = 2, 2, 2
+SLOTS = 2 * SEGMENT
+ROWS = [1 << a | 1 << (SEGMENT + b) for a in range(SEGMENT) for b in range(SEGMENT)]
+
+
+def buckets() -> NoiseBuckets:
+    return NoiseBuckets(TwoSided.with_rate(Decimal("0.6"), 8), lowest=-1, threshold=2, bits=BITS)
+
+
+def independent(rows: list[int]) -> bool:
+    """Whether no non-empty subset of the rows sums to zero."""
+    sums = {0}
+    for row in rows:
+        if row in sums:
+            return False
+        sums |= {row ^ other for other in sums}
+    return True
+
+
+def xor(z: tuple[int, ...], row: int) -> int:
+    result = 0
+    for slot, word in enumerate(z):
+        if row >> slot & 1:
+            result ^= word
+    return result
+
+
+def value_law(b: NoiseBuckets, count: int) -> dict[int | None, Fraction]:
+    """P[value in the system], by value, and the values of the table: v >= T is stored."""
+    law: dict[int | None, Fraction] = {b.lowest: b.noise.at_least(count - b.lowest)}
+    for v in range(b.lowest + 1, b.threshold + 3):
+        law[v] = b.noise.probability(v - count)
+    law[None] = 1 - sum(law.values(), Fraction(0))  # stored beyond the window
+    return law
+
+
+def joint_law(b: NoiseBuckets, x: Vector) -> Iterator[tuple[tuple[object, ...], Fraction]]:
+    """P[rows of all keys, table, z | x] with seeds accepted when the support's rows are independent."""
+    support = [i for i, count in enumerate(x) if count]
+    hashes = list(product(ROWS, repeat=KEYS))
+    good = [rows for rows in hashes if independent([rows[i] for i in support])]
+    laws = [value_law(b, x[i]) for i in support]
+    cube = list(product(range(1 << BITS), repeat=SLOTS))
+    for rows in good:
+        for outcomes in product(*laws):
+            table = tuple((i, v) for i, v in zip(support, outcomes, strict=True) if v is None or v >= b.threshold)
+            mass = Fraction(1, len(good))
+            for law, v in zip(laws, outcomes, strict=True):
+                mass *= law[v]
+            for z in cube:
+                chance = mass
+                for i, v in zip(support, outcomes, strict=True):
+                    if v is not None and v < b.threshold:
+                        u = xor(z, rows[i])
+                        low = ([0, *b.ends])[v - b.lowest]
+                        inside = low <= u < b.ends[v - b.lowest]
+                        chance *= Fraction(1 << BITS, b.widths[v - b.lowest]) if inside else 0
+                if chance:
+                    yield (rows, table, z), chance / (1 << (BITS * SLOTS))
+
+
+def law_of(b: NoiseBuckets, x: Vector) -> dict[tuple[object, ...], Fraction]:
+    law: dict[tuple[object, ...], Fraction] = {}
+    for output, chance in joint_law(b, x):
+        law[output] = law.get(output, Fraction(0)) + chance
+    return law
+
+
+@pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((0, 2), (1, 2)), ((1, 1), (1, 2))])
+def test_one_step_is_within_the_stated_loss_and_delta(x: Vector, y: Vector) -> None:
+    # Catches buckets of the wrong width, T - 1, acceptance on anything but independence, stored keys in the system.
+    b = buckets()
+    p, q = law_of(b, x), law_of(b, y)
+    assert sum(p.values()) == sum(q.values()) == 1
+    loss = max(b.noise.step_loss, b.zero_loss)
+    factor = exp_up(loss)
+    stored = b.noise.at_least(b.threshold - 1)
+    hashes = list(product(ROWS, repeat=KEYS))
+    supports = [[i for i, count in enumerate(v) if count] for v in (x, y)]
+    bad = [Fraction(sum(not independent([h[i] for i in s]) for h in hashes), len(hashes)) for s in supports]
+    dependence = (bad[1] - bad[0]) / (1 - bad[1])
+    delta = (stored if x[0] == 0 and y[0] == 1 else Fraction(0)) + dependence
+    assert hockey_stick(p, q, factor) <= delta
+    assert hockey_stick(q, p, factor) <= delta
+    if dependence == 0 and delta:
+        assert hockey_stick(q, p, factor) >= stored / 2  # δ is really spent
+
+
+def test_the_loss_from_zero_to_one_is_that_of_the_widths() -> None:
+    for b in (buckets(), NoiseBuckets.plan(TwoSided.with_rate(Decimal("0.3")), 40)):
+        one = value_law(b, 1)
+        ratios = [one[v] * (1 << b.bits) / b.widths[v - b.lowest] for v in range(b.lowest, b.threshold)]
+        worst = max(max(ratio, 1 / ratio) for ratio in ratios)
+        assert worst <= exp_up(b.zero_loss) <= worst * (1 + Fraction(1, 10**15))  # met, not only kept
+        assert sum(b.widths) == 1 << b.bits
+    assert float(b.zero_loss) == pytest.approx(0.3, abs=1e-4)
+
+
+@pytest.mark.parametrize("slots", [2, 3, 5])
+def test_solutions_satisfy_every_equation_and_are_uniform_otherwise(slots: int) -> None:
+    random = np.random.default_rng(slots)
+    segment = 40
+    for trial in range(30):
+        ids = random.integers(0, 2**63, 25).astype(np.uint64)
+        values = random.integers(0, 2**40, 25).astype(np.uint64)
+        z = ReproducibleRandomness(trial).words(slots * segment)
+        rows = _native.slots_of(trial, 7, slots, segment, ids).reshape(-1, slots)
+        masks = [sum(1 << int(slot) for slot in row) for row in rows]
+        solved = _native.solve(z, trial, 7, slots, segment, ids, values)
+        assert solved == independent_big(masks)
+        if solved:
+            assert np.array_equal(np.bitwise_xor.reduce(z[rows], axis=1), values)
+
+
+def independent_big(rows: list[int]) -> bool:
+    basis: dict[int, int] = {}
+    for row in rows:
+        left = row
+        while left and left.bit_length() in basis:
+            left ^= basis[left.bit_length()]
+        if not left:
+            return False
+        basis[left.bit_length()] = left
+    return True
+
+
+def test_a_tiny_solution_is_uniform_over_all_solutions() -> None:
+    # All 2^12 fillings of four slots of three bits: every solution of the two equations occurs equally often.
+    ids, values = np.array([3, 8], np.uint64), np.array([5, 2], np.uint64)
+    seed = next(s for s in range(50) if _native.solve(np.zeros(4, np.uint64), s, 0, 2, 2, ids, values))
+    seen: dict[tuple[int, ...], int] = {}
+    for filling in product(range(8), repeat=4):
+        z = np.array(filling, np.uint64)
+        assert _native.solve(z, seed, 0, 2, 2, ids, values)
+        seen[tuple(z.tolist())] = seen.get(tuple(z.tolist()), 0) + 1
+    assert len(seen) == 64
+    assert set(seen.values()) == {64}
+
+
+def test_numbers_are_uniform_inside_their_bucket() -> None:
+    b = buckets()
+    for value in range(b.lowest, b.threshold):
+        width = b.widths[value - b.lowest]
+        words = [w for i in range(width) for w in (0, -(-(i << 64) // width))]
+        drawn = b.draw(np.full(width, value), PreparedWords(words))
+        start = ([0, *b.ends])[value - b.lowest]
+        assert sorted(drawn.tolist()) == list(range(start, start + width))
+
+
+@pytest.mark.parametrize(("slots", "segment", "keys"), [(2, 12, 4), (3, 6, 4), (3, 8, 8), (4, 5, 6)])
+def test_dependence_is_rarer_than_its_bound(slots: int, segment: int, keys: int) -> None:
+    random = np.random.default_rng(segment)
+    trials = 4000
+    dependent = 0
+    for trial in range(trials):
+        ids = random.integers(0, 2**63, keys + 1).astype(np.uint64)
+        rows = _native.slots_of(trial, 1, slots, segment, ids).reshape(-1, slots)
+        masks = [sum(1 << int(slot) for slot in row) for row in rows]
+        dependent += independent_big(masks[:-1]) and not independent_big(masks)
+    system = LinearSystem(slots, segment, 6, keys)
+    assert dependent / trials <= system.dependence + 4 * np.sqrt(system.dependence / trials)
+    assert dependent / trials > system.dependence / 30 or system.dependence < 0.01  # the bound is not empty
+
+
+def test_the_papers_figures_of_the_bound() -> None:
+    assert np.log2(LinearSystem(5, 300, 6, 1000).dependence) == pytest.approx(-31, abs=0.5)
+    assert np.log2(LinearSystem(5, 2600, 6, 10_000).dependence) == pytest.approx(-43, abs=0.6)
+
+
+def test_a_small_system_is_padded_until_its_rows_are_independent_enough() -> None:
+    for keys in (1, 10, 1000, 100_000):
+        system = LinearSystem.smallest(keys, 6, 1e-11)
+        assert system.dependence <= 1e-11
+        assert system.rank_defect < 0.5
+
+
+def test_delta_grows_with_the_steps_between_neighbours() -> None:
+    one, five = make_problem(epsilon=1.0, delta=1e-9), make_problem(epsilon=1.0, delta=1e-9, sensitivity=5)
+    assert step_multiplier(one, Decimal(1)) == 1
+    exact = sum(Decimal(i * Decimal("0.2")).exp() for i in range(5))
+    assert float(step_multiplier(five, Decimal("0.2"))) == pytest.approx(float(exact), rel=1e-12)
+
+
+@pytest.mark.parametrize("step", [None, 0.1])
+@pytest.mark.parametrize("sensitivity", [1, 4])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_plans_keep_their_epsilon_and_delta(step: float | None, sensitivity: int, epsilon: float) -> None:
+    plan = sparsedp.plan(epsilon, 1e-8, nonzero=500, step=step, sensitivity=sensitivity, mechanism="retrieval")
+    assert isinstance(plan, RetrievalPlan)
+    assert 0.99 * epsilon < plan.epsilon <= epsilon
+    assert 0 < plan.delta <= 1e-8
+    assert set(plan.delta_parts) == {"stored", "dependent", "overflow", "no seed"}
