@@ -166,6 +166,11 @@ class Plan(ABC):
         return Table(np.empty(0, np.uint64), np.empty(0, np.int64))
 
     @property
+    def delta_parts(self) -> dict[str, float]:
+        """What δ is made of, for one step, where it has several causes."""
+        return {}
+
+    @property
     def noise_variance(self) -> float | None:
         """The variance of an unclamped estimate, in cells, where every key has the same noise; else None."""
         return None
@@ -270,6 +275,9 @@ class Plan(ABC):
         ]
         if self.assumption is not None:
             lines.append(f"  assumes  {self.assumption}")
+        if self.delta_parts:
+            parts = ", ".join(f"{name} {part:.2g}" for name, part in self.delta_parts.items())
+            lines.append(f"  δ        {parts}")
         lines.append("  error    true value: mean absolute error (5 % to 95 % of errors)")
         scale = 1 / float(self.problem.rate()) * self._step
         for value in (0.0, scale, 5 * scale, 20 * scale, 100 * scale):
