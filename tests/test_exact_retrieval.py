@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
@@ -213,3 +214,12 @@ def test_plans_keep_their_epsilon_and_delta(step: float | None, sensitivity: int
     assert 0.99 * epsilon < plan.epsilon <= epsilon
     assert 0 < plan.delta <= 1e-8
     assert set(plan.delta_parts) == {"stored", "dependent", "overflow", "no seed"}
+
+
+def test_delta_counts_the_loss_of_estimating_the_size_too() -> None:
+    problem = make_problem(epsilon=1.0, delta=1e-9, sensitivity=5)
+    sized = replace(problem, sizing_loss=Decimal("0.05"))
+    assert step_multiplier(sized, Decimal("0.15")) == step_multiplier(problem, Decimal("0.2"))
+    release = sparsedp.release({"a": 3}, epsilon=1.0, delta=1e-9, sensitivity=5, mechanism="retrieval")
+    assert release.plan.problem.sizing_loss > 0
+    assert release.delta <= 1e-9

@@ -239,6 +239,7 @@ def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
     if not problem.neighbours.real and problem.neighbours.distance == 1:
         return Fraction(1)
     with precise(ROUND_CEILING):
-        cell = step_loss.exp() - 1
-        whole = (cell if problem.neighbours.real else step_loss) * round_up(problem.neighbours.distance)
+        loss = step_loss + problem.sizing_loss  # everything that a step loses
+        cell = loss.exp() - 1
+        whole = (cell if problem.neighbours.real else loss) * round_up(problem.neighbours.distance)
         return Fraction((whole.exp() - 1) / cell * (1 + Decimal("1e-30")))
