@@ -151,16 +151,25 @@ def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[n
         alive = alive[randomness.words(len(alive)) < np.uint64(law.tail)]
 
 
+# A domain is visited in runs of this length: the end of a run is told from a gap that saturates at 2^64 - 1.
+_RUN = 1 << 63
+
+
 def passing_positions(randomness: Randomness, law: Passing, domain: int) -> Words:
     """The positions of [0, domain) that pass, ascending: time in their number, not in the domain."""
+    runs = [_passing_run(randomness, law, start, min(start + _RUN, domain)) for start in range(0, domain, _RUN)]
+    return np.array([position for run in runs for position in run], np.uint64)
+
+
+def _passing_run(randomness: Randomness, law: Passing, start: int, end: int) -> list[int]:
     found: list[int] = []
-    position = -1
+    position = start - 1
     batch = 16
     while True:
         for gap in geometric(randomness, law.gap, batch).tolist():
             position += gap + 1
-            if position >= domain:
-                return np.array(found, np.uint64)
+            if position >= end:
+                return found
             found.append(position)
         batch = min(2 * batch, 1 << 16)
 
