@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -10,7 +11,11 @@ from itertools import product
 import pytest
 
 from exact import exp_up, hockey_stick, independent
+from sparsedp import plan as make_plan
 from sparsedp.laws import Passing, TwoSided
+from sparsedp.mechanisms.stability import StabilityPlan
+from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
+from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.table import PureStage, StableStage
 from test_laws import passing_probability
 
@@ -139,3 +144,22 @@ def test_real_neighbours_spread_over_many_keys_share_one_delta() -> None:
     stage = StableStage.plan(Decimal("0.05"), Fraction(20), Fraction(1, 1000))
     one = stable_law(stage, 1, 400)
     assert 20 * hockey_stick(one, stable_law(stage, 0, 400), Fraction(1)) <= stage.delta
+
+
+@pytest.mark.parametrize("mechanism", ["stability", "tight-alp", "threshold-alp"])
+@pytest.mark.parametrize(
+    ("epsilon", "sensitivity", "step"),
+    [(8.0, 1.9, 1.0), (30.0, 1.5, 1.0), (2.0, 4.9, 1.0), (2.0, 0.5, 0.3), (60.0, 2.0, 1.0)],
+)
+def test_one_real_value_that_appears_is_stored_with_at_most_delta(
+    mechanism: str, epsilon: float, sensitivity: float, step: float
+) -> None:
+    # A key that goes from zero to Δ, a distance that is no whole number of cells: whatever is stored is a matter of δ.
+    plan = make_plan(epsilon, 1e-6, mechanism=mechanism, sensitivity=sensitivity, step=step, nonzero=100)
+    assert isinstance(plan, StabilityPlan | TightAlpPlan | ThresholdAlpPlan)
+    stage = plan.stage
+    assert isinstance(stage, StableStage)
+    cells = plan.problem.neighbours.sensitivity / plan.problem.neighbours.step
+    whole = math.floor(cells)
+    below, above = (1 - stable_law(stage, count, 0)[UNSTORED] for count in (whole, whole + 1))
+    assert (1 - (cells - whole)) * below + (cells - whole) * above <= plan.exact_delta

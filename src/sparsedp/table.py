@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from . import _native
 from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
+from .privacy import QUANTISATION
 from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, two_sided
 
 Counts = npt.NDArray[np.int64]
@@ -140,9 +141,9 @@ class StableStage:
     @classmethod
     def plan(cls, rate: Decimal, distance: Fraction, delta: Fraction) -> StableStage:
         """The smallest threshold whose δ is within the given one and whose step loss covers "not stored"."""
-        noise = TwoSided.with_rate(rate)
         unit = _unit(distance)
-        return cls(noise, unit + noise.smallest_tail(delta * unit / distance), unit, distance)._covered()
+        lowest = cls(TwoSided.with_rate(rate), unit + 1, unit, distance)
+        return replace(lowest, threshold=unit + lowest.noise.smallest_tail(delta / lowest.spread))._covered()
 
     @classmethod
     def at_threshold(cls, rate: Decimal, distance: Fraction, threshold: int) -> StableStage:
@@ -164,7 +165,17 @@ class StableStage:
     @property
     def delta(self) -> Fraction:
         """The probability that a key which a neighbour lacks is stored, for the worst neighbour."""
-        return self.stored_chance * self.distance / self.unit
+        return self.stored_chance * self.spread
+
+    @cached_property
+    def spread(self) -> Fraction:
+        """δ in units of `stored_chance`: L/U, or the growth of one key's chance beyond U if L is a hair above it."""
+        beyond = self.distance - self.unit
+        if beyond <= 0:
+            return self.distance / self.unit
+        with precise(ROUND_CEILING):
+            growth = Fraction(self.step_loss.exp() * (1 + GUARD)) - 1
+        return max(self.distance / self.unit, 1 + growth * beyond)
 
     @property
     def step_loss(self) -> Decimal:
@@ -198,5 +209,5 @@ class StableStage:
 
 
 def _unit(distance: Fraction) -> int:
-    """The smallest power of two that is at least ⌊distance⌋ (the 2^-24 of quantisation only scales δ)."""
-    return 1 << max(0, math.floor(distance) - 1).bit_length()
+    """The smallest power of two that is at least the distance of neighbours, but for the 2^-24 of quantisation."""
+    return 1 << max(0, math.ceil(distance - QUANTISATION) - 1).bit_length()
