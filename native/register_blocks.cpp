@@ -35,7 +35,7 @@ static Out<uint64_t> placements(In<uint64_t> ids, uint64_t seed0, uint64_t seed1
 // height among its keys. `heights` has one row of levels for each key.
 static void build_blocks(InOut array, Shape shape,
                          uint64_t blocks, uint64_t first, uint64_t count, In<uint64_t> placed, uint64_t row_seed,
-                         nb::ndarray<const uint16_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> heights,
+                         nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> heights,
                          In<uint64_t> thresholds, In<uint64_t> words) {
     const BlockLayout layout = block_layout(shape, blocks);
     require(first + count <= blocks && array.size() == 8 * count, "the array must hold the blocks");
@@ -43,7 +43,7 @@ static void build_blocks(InOut array, Shape shape,
     require(words.size() == count * layout.cells, "one random word for each cell");
     size_t tallest[most_levels] = {}, used = 0, table[most_levels];
     const size_t keys = placed.size();
-    const uint16_t* h = heights.data();
+    const uint32_t* h = heights.data();
     for (size_t i = 0; i < keys; ++i)
         for (size_t j = 0; j < layout.levels; ++j)
             tallest[j] = std::max<size_t>(tallest[j], h[i * layout.levels + j]);
@@ -62,12 +62,12 @@ static void build_blocks(InOut array, Shape shape,
     }
     auto* out = reinterpret_cast<uint8_t*>(array.data());
     nb::gil_scoped_release unlocked;
-    auto tall = std::make_unique<uint16_t[]>(count * layout.cells);
+    auto tall = std::make_unique<uint32_t[]>(count * layout.cells);
     for (size_t i = 0; i < keys; ++i) {
-        uint16_t* cell = tall.get() + (block_of(p[i], blocks) - first) * layout.cells;
+        uint32_t* cell = tall.get() + (block_of(p[i], blocks) - first) * layout.cells;
         const uint64_t choice = row_bits(p[i], row_seed);
         for (size_t j = 0; j < layout.levels; ++j) {
-            uint16_t& height = cell[row_of(choice, j, layout.rows[j])];
+            uint32_t& height = cell[row_of(choice, j, layout.rows[j])];
             height = std::max(height, h[i * layout.levels + j]);
             cell += layout.rows[j];
         }

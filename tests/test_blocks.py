@@ -8,7 +8,7 @@ import pytest
 
 from sparsedp import _native, embedding
 from sparsedp.embedding import Blocks
-from sparsedp.ladder import Ladder
+from sparsedp.ladder import Ladder, Level
 from sparsedp.randomness import ReproducibleRandomness
 from statistics_helpers import LEVEL, chi_square_p
 
@@ -78,7 +78,7 @@ def test_a_cell_holds_a_symbol_of_its_tallest_key() -> None:
     random = np.random.default_rng(3)
     placed = np.sort(random.integers(0, MASK, 200, np.uint64, endpoint=True))
     counts = random.integers(1, 38, 200)
-    heights = np.stack([np.clip(counts, 0, 15), np.clip(counts - 15, 0, 22)], axis=1).astype(np.uint16)
+    heights = np.stack([np.clip(counts, 0, 15), np.clip(counts - 15, 0, 22)], axis=1).astype(np.uint32)
     thresholds = np.concatenate([np.append(np.uint64(len(v.masses)), v.thresholds.ravel()) for v in LADDER.levels])
     array = np.zeros(24, np.uint64)
     words = np.full(3 * sum(ROWS), 1 << 63, np.uint64)
@@ -131,3 +131,12 @@ def test_kernels_refuse_what_does_not_fit() -> None:
         Blocks(LADDER, (100, 100), 2, hashed=True).count_symbols(array)
     with pytest.raises(ValueError, match="hold the blocks"):
         Blocks(LADDER, ROWS, 3, hashed=True).count_symbols(array)
+
+
+def test_heights_beyond_sixteen_bits_keep_their_law() -> None:
+    low, high = ((1 << 64) - 4096, 4096), (4096, (1 << 64) - 4096)
+    level = Level(0, 1, tuple(high if height else low for height in range(70_001)))
+    blocks = Blocks(Ladder((level,)), (512,), 1, hashed=True)
+    for count in (1, 65_535, 65_536, 70_000, 1 << 40):
+        array, seeds = blocks.build(np.zeros(1, np.uint64), np.array([count]), ReproducibleRandomness(1))
+        assert blocks.read(array, seeds, np.arange(2.0), np.zeros(1, np.uint64))[0] == 1

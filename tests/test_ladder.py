@@ -114,7 +114,7 @@ def test_cells_follow_the_masses_on_every_word(word_bits: int) -> None:
         counts = np.zeros(4, int)
         for word in words:
             array = np.zeros(8, np.uint64)
-            key, heights = np.zeros(1, np.uint64), np.array([[height]], np.uint16)
+            key, heights = np.zeros(1, np.uint64), np.array([[height]], np.uint32)
             shape = np.array([[2, 1]], np.uint32)
             _native.build_blocks(array, shape, 1, 0, 1, key, 0, heights, thresholds, np.array([word], np.uint64))
             counts[int(array[0]) & 3] += 1

@@ -38,7 +38,7 @@ def build_blocks(
     count: int,
     placed: _Words,
     row_seed: int,
-    heights: npt.NDArray[np.uint16],
+    heights: npt.NDArray[np.uint32],
     thresholds: _Words,
     words: _Words,
 ) -> None: ...

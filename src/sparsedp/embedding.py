@@ -114,7 +114,7 @@ class Blocks:
         cells = sum(self.rows)
 
         def fill(first: int, size: int, keys: slice, words: Words) -> None:
-            heights = np.clip(counts[keys, None] - tops[:, 0], 0, tops[:, 1]).astype(np.uint16)
+            heights = np.clip(counts[keys, None] - tops[:, 0], 0, tops[:, 1]).astype(np.uint32)
             part = array[first * _BLOCK_WORDS : (first + size) * _BLOCK_WORDS]
             _native.build_blocks(
                 part, self._shape, self.blocks, first, size, placed[keys], int(seeds[2]), heights, thresholds, words
