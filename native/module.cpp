@@ -200,6 +200,31 @@ static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t 
     return nb::cast(own(std::move(out), length));
 }
 
+// The same values before rounding: whole cells (towards zero, without a sign) and 2^-64ths of a cell. All must fit.
+static nb::object divide_by_steps(In<double> values, uint64_t numerator, uint64_t denominator) {
+    require(numerator >= 1 && numerator >> 53 == 0 && denominator >= 1 && denominator >> 53 == 0,
+            "numerator and denominator of the step must be in 1..2^53 - 1");
+    const double* v = values.data();
+    const size_t length = values.size();
+    auto whole = std::make_unique<uint64_t[]>(length), fraction = std::make_unique<uint64_t[]>(length);
+    for (size_t i = 0; i < length; ++i) {
+        require(std::fabs(v[i]) < 9223372036854775808.0, "a value is 2^63 or more");
+        const FixedPoint cells = divide_by_step(v[i], numerator, denominator);
+        require(!cells.overflow, "a value is 2^63 steps or more");
+        whole[i] = cells.whole;
+        fraction[i] = cells.fraction;
+    }
+    return nb::make_tuple(own(std::move(whole), length), own(std::move(fraction), length));
+}
+
+// floor(2^64 part / step) for parts below the step.
+static Out<uint64_t> fractions(In<uint64_t> parts, uint64_t step) {
+    const uint64_t* p = parts.data();
+    for (size_t i = 0; i < parts.size(); ++i) require(p[i] < step, "a part must be below the step");
+    return map<uint64_t>(parts.size(),
+                         [=](size_t i) { return static_cast<uint64_t>((static_cast<uint128>(p[i]) << 64) / step); });
+}
+
 static Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
     const uint64_t *t = table.data(), *x = ids.data();
     const size_t count = table.size();
@@ -232,5 +257,7 @@ NB_MODULE(_native, m) {
           nb::arg("slope_fraction"), nb::arg("levels"), nb::arg("words"));
     m.def("round_to_grid", &round_to_grid, nb::arg("values"), nb::arg("numerator"), nb::arg("denominator"),
           nb::arg("words"));
+    m.def("divide_by_steps", &divide_by_steps, nb::arg("values"), nb::arg("numerator"), nb::arg("denominator"));
+    m.def("fractions", &fractions, nb::arg("parts"), nb::arg("step"));
     m.def("find", &find, nb::arg("table"), nb::arg("ids"));
 }

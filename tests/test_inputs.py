@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import sparsedp
 from sparsedp import InputError, ParameterError
 from sparsedp.hashing import HASHED_DOMAIN, KeySpace
-from sparsedp.inputs import combine, key_ids, read_pairs, to_cells
+from sparsedp.inputs import Pairs, cut, key_ids, read_pairs, to_cells
 from sparsedp.privacy import Neighbours
 from sparsedp.randomness import Randomness, ReproducibleRandomness, Words, reproducible_for_tests
 from sparsedp.table import LARGEST_COUNT
@@ -36,8 +36,8 @@ def read(counts: object, space: KeySpace, step: Fraction | None = None) -> dict[
     """The ids and cells that a mechanism would see."""
     pairs = read_pairs(counts, signed=True, step=step)
     neighbours = Neighbours() if step is None else Neighbours(step=step, real=True)
-    cells = to_cells(pairs, neighbours, ReproducibleRandomness(0))
-    ids, cells = combine(key_ids(pairs, space), cells, None)
+    ids, cells = to_cells(key_ids(pairs, space), pairs, neighbours, ReproducibleRandomness(0))
+    ids, cells = cut(ids, cells, None)
     return dict(zip(ids.tolist(), cells.tolist(), strict=True))
 
 
@@ -152,12 +152,38 @@ def test_values_of_one_key_are_summed_and_saturate(pairs: list[tuple[int, int]],
     cells = np.array([value for _, value in pairs], np.int64)
     sums: Counter[int] = Counter()
     for key, value in pairs:
-        sums[key] += saturated(value)
+        sums[key] += value
     limit = LARGEST_COUNT if upper is None else upper
     expected = {key: saturated(saturated(total), limit) for key, total in sorted(sums.items())}
-    found_ids, found_cells = combine(ids, cells, upper)
+    found_ids, found_cells = cut(*to_cells(ids, Pairs([], cells), Neighbours(), ReproducibleRandomness(0)), upper)
     found = dict(zip(found_ids.tolist(), found_cells.tolist(), strict=True))
     assert list(found.items()) == [(key, total) for key, total in expected.items() if total]
+
+
+def test_sums_are_rounded_and_not_their_terms() -> None:
+    # Otherwise the noise of rounding would tell how a value was split up: inputs with the same vector are the same.
+    key = np.zeros(1000, np.uint64)
+    random = ReproducibleRandomness(1)
+    coarse = Neighbours(step=Fraction(40), real=True)
+    ones = Pairs([], np.ones(1000, np.int64))
+    assert {int(to_cells(key, ones, coarse, random)[1][0]) for _ in range(50)} == {25}
+    fine = Neighbours(step=Fraction(1), real=True)
+    for values in ([0.5] * 1000, [-0.75, 1.75] * 500, [-0.5] * 1000):
+        sums = {int(to_cells(key, Pairs([], np.array(values)), fine, random)[1][0]) for _ in range(50)}
+        assert sums == {int(sum(values))}
+    quarters = Pairs([], np.array([0.5, -3.25, 0.5]))  # -2.25
+    found = [int(to_cells(key[:3], quarters, fine, random)[1][0]) for _ in range(4000)]
+    assert set(found) == {-3, -2}
+    assert sum(found) / 4000 == pytest.approx(-2.25, abs=0.04)
+
+
+def test_integers_are_rounded_to_large_steps_without_bias() -> None:
+    step = 20_000_000_000  # above 2^32: sensitivity 10^12 at epsilon 1
+    coarse = Neighbours(step=Fraction(step), real=True)
+    for share in (0.125, 0.25, 0.5, 0.75):
+        values = Pairs([], np.full(4000, int(share * step)))
+        _, cells = to_cells(np.arange(4000, dtype=np.uint64), values, coarse, ReproducibleRandomness(2))
+        assert cells.mean() == pytest.approx(share, abs=0.04)
 
 
 def test_a_sum_beyond_64_bits_is_released_as_a_large_count() -> None:

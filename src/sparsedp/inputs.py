@@ -30,7 +30,7 @@ from .errors import InputError, ParameterError
 from .hashing import KeySpace
 from .privacy import Neighbours
 from .randomness import Randomness, Words
-from .rounding import round_integers, round_to_grid
+from .rounding import exact_sums, round_integers, round_sums_to_grid, round_to_grid
 from .table import LARGEST_COUNT, Counts
 
 # A Mapping, (keys, values), a pandas Series, a two-column table that speaks Arrow, or a SciPy sparse row.
@@ -168,13 +168,23 @@ def _refuse(bad: npt.NDArray[np.bool_], array: np.ndarray, must: str, fix: str) 
         raise InputError(f"value {array[position]} at position {position} {must}; {fix}")
 
 
-def to_cells(pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> Counts:
-    """The values on the grid: as they are, or each rounded at random to a neighbouring multiple of the step."""
-    if not neighbours.real:
-        return pairs.values.astype(np.int64)
-    if pairs.values.dtype.kind == "i":
-        return round_integers(pairs.values.astype(np.int64), int(neighbours.step), randomness)
-    return round_to_grid(np.ascontiguousarray(pairs.values, np.float64), neighbours.step, randomness)
+def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> tuple[Words, Counts]:
+    """Distinct ids, ascending, with the sum of their values on the grid.
+
+    Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
+    """
+    order = np.argsort(ids, kind="stable")
+    ids, values = ids[order], pairs.values[order]
+    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])[: len(ids)])
+    if values.dtype.kind == "i":
+        counts = values.astype(np.int64)
+        if len(starts) < len(ids):
+            counts = exact_sums(counts, starts)
+        return ids[starts], round_integers(counts, int(neighbours.step), randomness) if neighbours.real else counts
+    reals = np.ascontiguousarray(values, np.float64)
+    if len(starts) < len(ids):
+        return ids[starts], round_sums_to_grid(reals, starts, neighbours.step, randomness)
+    return ids, round_to_grid(reals, neighbours.step, randomness)
 
 
 def key_ids(pairs: Pairs, space: KeySpace) -> Words:
@@ -185,18 +195,8 @@ def key_ids(pairs: Pairs, space: KeySpace) -> Words:
     return ids
 
 
-def combine(ids: Words, cells: Counts, upper: int | None) -> tuple[Words, Counts]:
-    """Distinct ids, ascending, with the sum of their cells, cut to ±upper; ids that sum to zero are gone."""
-    order = np.argsort(ids, kind="stable")
-    ids, cells = ids[order], np.clip(cells[order], -LARGEST_COUNT, LARGEST_COUNT)
-    if not len(ids):
-        return ids, cells
-    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-    if len(starts) < len(ids):
-        longest = int(np.diff(np.append(starts, len(ids))).max())
-        wide = cells if longest * int(np.abs(cells).max()) < 1 << 63 else cells.astype(object)
-        sums = np.add.reduceat(wide, starts)
-        ids, cells = ids[starts], np.clip(sums, -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64)
+def cut(ids: Words, cells: Counts, upper: int | None) -> tuple[Words, Counts]:
+    """Cells cut to ±upper, and to ±2^61; zeros are gone."""
     limit = LARGEST_COUNT if upper is None else upper
     cells = np.clip(cells, -limit, limit)
     return ids[cells != 0], cells[cells != 0]

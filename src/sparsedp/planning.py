@@ -110,8 +110,13 @@ def coarsened(problem: Problem) -> Problem:
     cell_loss = Fraction(problem.epsilon) * old.step / old.sensitivity
     if cell_loss >= FINEST_CELL_LOSS:
         return problem
-    factor = math.ceil(2 * FINEST_CELL_LOSS / cell_loss)
-    return replace(problem, neighbours=Neighbours(old.sensitivity, old.step * factor, real=True))
+    step = old.step * math.ceil(2 * FINEST_CELL_LOSS / cell_loss)
+    if max(step.numerator, step.denominator) >= 1 << 53:
+        raise ParameterError(
+            f"epsilon {problem.epsilon} and sensitivity {float(old.sensitivity):g} need a grid of {float(step):g}, "
+            "which is no ratio of integers below 2^53; use a larger epsilon or a rounder step"
+        )
+    return replace(problem, neighbours=Neighbours(old.sensitivity, step, real=True))
 
 
 def plan(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .errors import ParameterError
 from .hashing import Key, KeySpace
-from .inputs import CountsLike, check_domain, combine, key_ids, read_pairs, to_cells
+from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
 from .mechanisms import Arrays, Plan, Problem, Reader, create_plan, mechanism_named
 from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, resolve_mechanism
 from .randomness import Randomness, Words, fresh_randomness
@@ -204,9 +204,8 @@ def release(
     draft = _plan(problem, mechanism, share, options)
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
-    ids = key_ids(pairs, space)
-    cells = to_cells(pairs, draft.problem.neighbours, randomness)
-    ids, cells = combine(ids, cells, draft.problem.upper_cells)
+    ids, cells = to_cells(key_ids(pairs, space), pairs, draft.problem.neighbours, randomness)
+    ids, cells = cut(ids, cells, draft.problem.upper_cells)
     plan = draft.finish(draft.noisy_sum(cells, randomness))
     parts = _build_parts(plan, ids, cells, randomness)
     return Release(plan.observed(parts[0]), space, parts, randomness.reproducible)

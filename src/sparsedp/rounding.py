@@ -19,6 +19,7 @@ from . import _native
 from .errors import InputError
 from .laws import GUARD, precise, round_up, to_decimal
 from .randomness import Randomness, Words, bernoulli
+from .table import LARGEST_COUNT
 
 _FRACTION_BITS = 64
 
@@ -101,11 +102,35 @@ def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: R
     return cells
 
 
+def round_sums_to_grid(
+    values: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], step: Fraction, randomness: Randomness
+) -> npt.NDArray[np.int64]:
+    """The sums of the runs of values that begin at `starts`, each rounded once like one value of `round_to_grid`.
+
+    Sums are exact but for the 2^-64 of a cell that every value is cut by.
+    """
+    whole, fraction = _native.divide_by_steps(values, step.numerator, step.denominator)
+    sign = np.where(values < 0, -1, 1)
+    half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
+    low = np.add.reduceat(sign * (fraction & mask).astype(np.int64), starts)
+    high = np.add.reduceat(sign * (fraction >> half).astype(np.int64), starts) + (low >> 32)
+    cells = exact_sums(sign * whole.astype(np.int64), starts, high >> 32)
+    threshold = high.astype(np.uint64) << half | low.astype(np.uint64) & mask  # what is left above the floor
+    return cells + bernoulli(randomness, threshold)
+
+
+def exact_sums(
+    values: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], carries: npt.NDArray[np.int64] | int = 0
+) -> npt.NDArray[np.int64]:
+    """The sums of the runs of integers that begin at `starts`, and of their carries, cut to ±2^61."""
+    longest = int(np.diff(np.append(starts, len(values))).max(initial=1))
+    small = longest * (int(np.abs(values).max(initial=0)) + 1) < 1 << 63
+    sums = np.add.reduceat(values if small else values.astype(object), starts) + carries
+    return np.clip(sums, -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64)
+
+
 def round_integers(values: npt.NDArray[np.int64], step: int, randomness: Randomness) -> npt.NDArray[np.int64]:
-    """Each integer as a random neighbouring multiple of a step below 2^32, unbiased, in units of the step."""
+    """Each integer as a random neighbouring multiple of a step below 2^63, unbiased, in units of the step."""
     whole, part = np.divmod(np.abs(values).astype(np.uint64), np.uint64(step))
-    half = np.uint64(32)
-    high, rest = np.divmod(part << half, np.uint64(step))
-    threshold = high << half | (rest << half) // np.uint64(step)  # ⌊2^64 part/step⌋
-    cells = (whole + bernoulli(randomness, threshold)).astype(np.int64)
+    cells = (whole + bernoulli(randomness, _native.fractions(part, step))).astype(np.int64)
     return np.where(values < 0, -cells, cells)
