@@ -59,7 +59,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     *(({"alpha": bad}, "alpha must be in [0.05, 1000], got") for bad in (0, -1, 0.01, 1001)),
     *(({"size_factor": bad}, "size_factor (rows per non-zero key) must be above 2, got") for bad in (2, 0, -1)),
     *(({"split": bad}, "must be in (0, 1), got") for bad in (0, 1, -1, 2)),
-    *(({"stored_zeros": bad}, "stored_zeros must be positive and below the domain, got") for bad in (0, -1)),
+    *(({"stored_zeros": bad}, "stored_zeros must be at least 1e-9 and below the domain, got") for bad in (0, -1)),
     *(
         ({option: bad}, f"{option} must be a finite number, got")
         for option in ("alpha", "size_factor", "split", "stored_zeros")

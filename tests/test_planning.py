@@ -185,3 +185,13 @@ def test_a_plan_prints_what_it_promises() -> None:
     for part in ("compact", "ε = 0.99999", "bits per key", "assumes", "mean absolute error"):
         assert part in text
     assert "size unknown" in str(sparsedp.plan(1.0, 1e-9, mechanism="stability"))
+
+
+def test_a_dense_plan_of_unknown_keys_prints() -> None:
+    assert "800 bytes," in str(sparsedp.plan(1.0, mechanism="laplace", domain=100))
+
+
+def test_a_tiny_number_of_stored_zeros_is_refused() -> None:
+    with pytest.raises(ParameterError, match="at least 1e-9"):  # it never ended, and took all memory
+        sparsedp.plan(1.0, mechanism="threshold", stored_zeros=1e-40)
+    assert sparsedp.plan(1.0, mechanism="threshold", stored_zeros=1e-9).epsilon <= 1

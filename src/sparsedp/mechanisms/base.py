@@ -267,7 +267,9 @@ class Plan(ABC):
         return None if cells is None else cells * self._step * self.releases
 
     def __str__(self) -> str:
-        size = "size unknown" if self.nbytes is None else f"{self.nbytes} bytes, {self.bits_per_entry:.4g} bits per key"
+        size = "size unknown" if self.nbytes is None else f"{self.nbytes} bytes"
+        if self.bits_per_entry is not None:
+            size += f", {self.bits_per_entry:.4g} bits per key"
         lines = [
             f"{self.mechanism} ({self.reason})",
             f"  privacy  ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, for {self.problem.neighbours}",

@@ -19,14 +19,15 @@ from ..table import Counts, PureStage, StableStage, thresholded_interval
 from .base import Arrays, Estimates, Plan, Problem, spread_noise
 
 TABLE_ENTRY_NBYTES = 16
+LEAST_STORED_ZEROS = 1e-9
 
 
 def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
     """The expected number of stored zero keys, or `ParameterError`; also refuses domains too small to threshold."""
     if domain <= 2:
         raise ParameterError(f"a threshold needs a domain of at least 3 keys, got {domain}; use mechanism='laplace'")
-    if not 0 < stored_zeros < domain:
-        raise ParameterError(f"stored_zeros must be positive and below the domain, got {stored_zeros}")
+    if not LEAST_STORED_ZEROS <= stored_zeros < domain:  # less would need more than 50 digits
+        raise ParameterError(f"stored_zeros must be at least 1e-9 and below the domain, got {stored_zeros}")
     return Fraction(stored_zeros)
 
 
