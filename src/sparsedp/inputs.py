@@ -153,7 +153,7 @@ def _from_objects(values: list[Any]) -> np.ndarray:
     for position, value in enumerate(values):
         if isinstance(value, (float, np.floating)):
             continue
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        if isinstance(value, (bool, np.timedelta64)) or not isinstance(value, (int, np.integer)):
             kind = type(value).__name__
             raise InputError(f"value {value!r} at position {position} must be a number, got {kind}")
         if abs(int(value)) > largest:

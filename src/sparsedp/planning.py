@@ -95,19 +95,20 @@ def choose_mechanism(problem: Problem) -> tuple[str, str]:
     return "tight-alp", "a sparse vector in a large domain, pure privacy: small error at every count"
 
 
-def resolve_mechanism(problem: Problem, mechanism: str) -> tuple[str, str, Problem]:
+def resolve_mechanism(problem: Problem, mechanism: str, sizing_share: float = 0.0) -> tuple[str, str, Problem]:
     """The mechanism asked for by name, or the one that suits the problem, why, and the problem on its grid."""
     name, reason = choose_mechanism(problem) if mechanism == "auto" else (mechanism, Plan.reason)
-    return name, reason, coarsened(problem) if mechanism_named(name).coarsens else problem
+    left = 1 - Fraction(sizing_share) if problem.entries is None else Fraction(1)
+    return name, reason, coarsened(problem, left) if mechanism_named(name).coarsens else problem
 
 
-def coarsened(problem: Problem) -> Problem:
-    """The problem on a coarser grid, if a cell would have so little budget that laws per cell would be huge.
+def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
+    """The problem on a coarser grid, if a cell's share of the budget that is left would ask for huge laws.
 
     Counts are then rounded at random to multiples of the new step, like real values; that costs about 1 % of ε.
     """
     old = problem.neighbours
-    cell_loss = Fraction(problem.epsilon) * old.step / old.sensitivity
+    cell_loss = left * Fraction(problem.epsilon) * old.step / old.sensitivity
     if cell_loss >= FINEST_CELL_LOSS:
         return problem
     step = old.step * math.ceil(2 * FINEST_CELL_LOSS / cell_loss)

@@ -64,7 +64,7 @@ class Neighbours:
     def epsilon(self, step_loss: Decimal) -> float:
         """The ε that a step loss guarantees, rounded up."""
         with precise(ROUND_CEILING):
-            per_cell = step_loss.exp() - 1 + GUARD if self.real else step_loss
+            per_cell = step_loss.exp() * (1 + GUARD) - 1 if self.real else step_loss
             return float_up(per_cell * round_up(self.distance))
 
     def __str__(self) -> str:

@@ -235,7 +235,7 @@ class _Draft:
 
 
 def _plan(problem: Problem, mechanism: str, share: float, options: dict[str, object]) -> _Draft:
-    name, reason, problem = resolve_mechanism(problem, mechanism)
+    name, reason, problem = resolve_mechanism(problem, mechanism, share)
     unsized = problem.entries is None and mechanism_named(name).needs_size
     return _Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
 
