@@ -223,3 +223,38 @@ def test_delta_counts_the_loss_of_estimating_the_size_too() -> None:
     release = sparsedp.release({"a": 3}, epsilon=1.0, delta=1e-9, sensitivity=5, mechanism="retrieval")
     assert release.plan.problem.sizing_loss > 0
     assert release.delta <= 1e-9
+
+
+def test_an_estimated_size_spends_the_delta_of_the_worst_size() -> None:
+    # The noisy size decides between plans with different δ; the guarantee is that of the largest one.
+    problem = replace(make_problem(epsilon=1.0, delta=1e-6), sizing_loss=Decimal("0.1"))
+    plans = [RetrievalPlan.create(replace(problem, nonzero=size)) for size in (1, 5000, 20_000)]
+    needed = [sum(plan.delta_parts.values()) for plan in plans]
+    assert max(needed) > 1.1 * min(needed)
+    for plan in plans:
+        assert max(needed) <= plan.delta <= problem.delta
+
+
+@pytest.mark.parametrize("nonzero", [None, 10])
+@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-15, 1), (3.0, 1e-10, 100)])
+def test_a_delta_too_small_for_64_bits_is_refused(
+    epsilon: float, delta: float, sensitivity: int, nonzero: int | None
+) -> None:
+    with pytest.raises(sparsedp.ParameterError, match="larger delta"):
+        sparsedp.release(
+            {"a": 3}, epsilon=epsilon, delta=delta, sensitivity=sensitivity, nonzero=nonzero, mechanism="retrieval"
+        )
+
+
+def test_a_step_may_have_a_large_delta_when_neighbours_are_much_closer() -> None:
+    plan = sparsedp.plan(1.0, 0.5, nonzero=10, step=1, sensitivity=0.001, mechanism="retrieval")
+    assert plan.epsilon <= 1
+    assert plan.delta <= 0.5
+
+
+def test_a_slot_stays_within_64_bits_when_the_buckets_need_more_noise() -> None:
+    # At this δ the last bucket just fits, and the noise that its integers ask for raises the threshold by one.
+    release = sparsedp.release({"a": 3}, epsilon=0.4464, delta=6.099348670541042e-14, nonzero=1, mechanism="retrieval")
+    assert isinstance(release.plan, RetrievalPlan)
+    assert release.plan.buckets.bits <= 64
+    assert np.isfinite(release["a"])

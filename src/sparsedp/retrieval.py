@@ -45,7 +45,8 @@ class LinearSystem:
     def _padded(cls, slots: int, keys: int, width: int, failure: float) -> LinearSystem:
         segment = math.ceil(SLOTS_PER_KEY[slots] * keys / slots) + 1
         system = cls(slots, segment, width, keys)
-        while system.dependence > failure:
+        # A large `failure` alone would allow rows that are more often dependent than not.
+        while system.dependence > failure or system.rank_defect >= 0.5:
             segment = math.ceil(1.1 * segment)
             system = cls(slots, segment, width, keys)
         return system

@@ -115,10 +115,15 @@ class RetrievalPlan(Plan):
         if problem.entries is None:
             raise ParameterError("the size of retrieval needs nonzero= or total=; release() can estimate it")
         planned = problem
-        while (plan := cls._planned(planned)) is None:
+        while (plan := cls._planned(planned)) is None or (plan := plan._within_budget()).buckets.bits > 64:
             # A very large ε asks for wider slots than 64 bits; less of it is spent, and the release says so.
             planned = replace(planned, epsilon=0.8 * planned.epsilon)
-        return replace(plan._within_budget(), problem=problem)
+            if planned.step_budget < problem.step_budget / 8:
+                raise ParameterError(
+                    f"retrieval needs slots of more than 64 bits for delta = {problem.delta} at this epsilon and "
+                    "sensitivity; use a larger delta or mechanism='tight-alp'"
+                )
+        return replace(plan, problem=problem)
 
     @classmethod
     def _planned(cls, problem: Problem) -> RetrievalPlan | None:
@@ -173,9 +178,13 @@ class RetrievalPlan(Plan):
 
     @property
     def exact_delta(self) -> Fraction:
-        """The sum of the parts, for all steps between neighbours."""
+        """The sum of the parts, for all steps between neighbours; all of δ when the size was estimated.
+
+        An estimated size could have been another one, with more δ: the guarantee is the worst of all, not this one's.
+        """
         step = sum(map(Fraction, self.delta_parts.values()), Fraction(0))
-        return step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9))
+        exact = step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9))
+        return max(exact, Fraction(self.problem.delta)) if self.problem.sizing_loss else exact
 
     @property
     def cells_nbytes(self) -> float:
