@@ -236,7 +236,7 @@ def test_an_estimated_size_spends_the_delta_of_the_worst_size() -> None:
 
 
 @pytest.mark.parametrize("nonzero", [None, 10])
-@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-15, 1), (3.0, 1e-10, 100)])
+@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-18, 1), (3.0, 1e-14, 100)])
 def test_a_delta_too_small_for_64_bits_is_refused(
     epsilon: float, delta: float, sensitivity: int, nonzero: int | None
 ) -> None:

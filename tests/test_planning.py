@@ -195,3 +195,8 @@ def test_a_tiny_number_of_stored_zeros_is_refused() -> None:
     with pytest.raises(ParameterError, match="at least 1e-9"):  # it never ended, and took all memory
         sparsedp.plan(1.0, mechanism="threshold", stored_zeros=1e-40)
     assert sparsedp.plan(1.0, mechanism="threshold", stored_zeros=1e-9).epsilon <= 1
+
+
+def test_a_tiny_delta_is_left_to_tight_alp() -> None:
+    assert sparsedp.plan(1.0, 1e-20, nonzero=100).mechanism == "tight-alp"
+    assert sparsedp.release({"a": 3}, epsilon=1.0, delta=1e-20).delta <= 1e-20

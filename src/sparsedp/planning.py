@@ -18,6 +18,9 @@ from .privacy import HEADROOM, Neighbours, check_delta, check_epsilon
 # Dense counters up to this many keys take at most 8 MiB and have the least error: prefer them.
 SMALL_DOMAIN = 1 << 20
 
+# Below, the slots of `retrieval` would need more than 64 bits.
+SMALLEST_RETRIEVAL_DELTA = 1e-14
+
 SIZING_SHARE = 0.02
 FINEST_CELL_LOSS = Fraction(1, 100)
 
@@ -90,9 +93,10 @@ def choose_mechanism(problem: Problem) -> tuple[str, str]:
     dense = problem.entries is not None and problem.domain <= 4 * problem.entries
     if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
-    if problem.delta > 0:
+    if problem.delta > SMALLEST_RETRIEVAL_DELTA:
         return "retrieval", "a sparse vector in a large domain, approximate privacy: the error of noise on every key"
-    return "tight-alp", "a sparse vector in a large domain, pure privacy: small error at every count"
+    kind = "tiny delta" if problem.delta else "pure privacy"
+    return "tight-alp", f"a sparse vector in a large domain, {kind}: small error at every count"
 
 
 def resolve_mechanism(problem: Problem, mechanism: str, sizing_share: float = 0.0) -> tuple[str, str, Problem]:

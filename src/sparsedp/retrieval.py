@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from .errors import ParameterError
 from .randomness import Randomness, Words
 
 MOST_REDRAWS = 16
@@ -24,6 +25,7 @@ MOST_REDRAWS = 16
 # Slots per key that peeling needs, with a margin: beyond 1.222, 1.295, 1.425, 1.570, 1.722, 1.878 it stops early.
 SLOTS_PER_KEY = {3: 1.25, 4: 1.32, 5: 1.45, 6: 1.60, 7: 1.76, 8: 1.92}
 
+LARGEST_SEGMENT = 1 << 31
 _EXACT_SETS = 3000  # dependent sets up to this size are summed one by one
 
 
@@ -46,9 +48,11 @@ class LinearSystem:
         segment = math.ceil(SLOTS_PER_KEY[slots] * keys / slots) + 1
         system = cls(slots, segment, width, keys)
         # A large `failure` alone would allow rows that are more often dependent than not.
-        while system.dependence > failure or system.rank_defect >= 0.5:
+        while segment < LARGEST_SEGMENT and (system.dependence > failure or system.rank_defect >= 0.5):
             segment = math.ceil(1.1 * segment)
             system = cls(slots, segment, width, keys)
+        if segment >= LARGEST_SEGMENT:
+            raise ParameterError(f"retrieval has room for fewer keys than {keys}; lower nonzero=")
         return system
 
     @property
@@ -111,17 +115,26 @@ def _bound(keys: int, slots: int, segment: int, with_given: bool) -> float:
     small = np.arange(2, min(keys + 2, _EXACT_SETS), 2, dtype=np.float64)
     total = float(np.exp(_log_terms(small, keys, slots, bins, with_given)).sum()) if len(small) else 0.0
     if keys + 1 >= _EXACT_SETS:
-        # Beyond, terms first fall and then rise with t: between two grid points none exceeds both.
-        grid = np.unique(np.geomspace(_EXACT_SETS, keys + 1, 4000).round())
-        total += keys * float(np.exp(_log_terms(grid, keys, slots, bins, with_given).max()))
+        # Beyond, by intervals [low, high]: P[even] falls with t, and C(keys, .) is largest at keys/2 or the nearer end.
+        edges = np.unique(np.geomspace(_EXACT_SETS, keys + 1, 4000).round())
+        low, high = edges[:-1], edges[1:]
+        most = _log_choose(keys, np.clip(keys / 2, low - 1, high))
+        total += float(np.exp(most + slots * _log_even(low, bins) + np.log(high - low + 1)).sum())
     return min(1.0, 1.01 * total)
 
 
 def _log_terms(
     t: npt.NDArray[np.float64], keys: int, slots: int, bins: float, with_given: bool
 ) -> npt.NDArray[np.float64]:
-    chosen = t - 1 if with_given else np.minimum(t, keys)
-    log_choose = _lgamma(np.array([keys + 1.0])) - _lgamma(chosen + 1) - _lgamma(keys - chosen + 1)
+    return _log_choose(keys, t - 1 if with_given else np.minimum(t, keys)) + slots * _log_even(t, bins)
+
+
+def _log_choose(keys: int, chosen: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return math.lgamma(keys + 1) - _lgamma(chosen + 1) - _lgamma(keys - chosen + 1)
+
+
+def _log_even(t: npt.NDArray[np.float64], bins: float) -> npt.NDArray[np.float64]:
+    """A bound on ln P[t balls leave every bin even]."""
     # P[even] = t! [z^t] cosh(z/bins)^bins <= t! cosh(y)^bins / (bins y)^t for all y > 0; best where y tanh y = t/bins.
     ratio = t / bins
     y = np.sqrt(ratio) + ratio
@@ -131,9 +144,10 @@ def _log_terms(
     log_cosh = y + np.log1p(np.exp(-2 * y)) - math.log(2)
     # Also, balls that leave every bin even can be paired: at most (t - 1)!! ways, each pair together with 1/bins.
     pairings = _lgamma(t + 1) - _lgamma(t / 2 + 1) - t / 2 * math.log(2 * bins)
-    log_even = np.minimum(np.minimum(_lgamma(t + 1) + bins * log_cosh - t * np.log(bins * y), pairings), 0.0)
-    terms: npt.NDArray[np.float64] = log_choose + slots * log_even
-    return terms
+    even: npt.NDArray[np.float64] = np.minimum(
+        np.minimum(_lgamma(t + 1) + bins * log_cosh - t * np.log(bins * y), pairings), 0.0
+    )
+    return even
 
 
 def _lgamma(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -35,8 +35,9 @@ from .tight_alp import zipf_above
 STORED_SHARE, DEPENDENCE_SHARE, OVERFLOW_SHARE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
 COUNT_SHARE = Decimal("0.02")  # of ε, for the noisy number of keys
 
-# Buckets err by less than two of 2^b elements; the smallest has at least 2^17, so that costs less than 2^-15 of loss.
-SMALLEST_BUCKET_BITS = 17
+# Buckets err by less than two of 2^b numbers: with 2^17 in the smallest that costs less than 2^-15 of loss, and with
+# 2^7, which a tiny δ may need, less than 2^-5.
+WANTED_BUCKET_BITS, SMALLEST_BUCKET_BITS = 17, 7
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,9 @@ class NoiseBuckets:
     def plan(cls, noise: TwoSided, threshold: int) -> NoiseBuckets:
         """The fewest whole bytes that keep every bucket large; values below the mirror image of T are cut."""
         rarest = -math.log2(noise.probability(threshold - 1))
-        bits = 8 * math.ceil((rarest + SMALLEST_BUCKET_BITS) / 8)
+        bits = 8 * math.ceil((rarest + WANTED_BUCKET_BITS) / 8)
+        if bits > 64 >= rarest + SMALLEST_BUCKET_BITS:
+            bits = 64
         return cls(noise, 1 - threshold, threshold, bits)
 
     @cached_property

@@ -96,6 +96,11 @@ class TightAlpPlan(Plan):
                 worst = max(worst, up * after[0] / start, down * start / after[0])
         return max(self.stage.step_loss, log_bounds(worst).high)
 
+    @cached_property
+    def epsilon(self) -> float:
+        """The exact ε; all of it when the size was estimated, as another size could have had a hair more."""
+        return self.problem.epsilon if self.problem.sizing_loss else super().epsilon
+
     @property
     def exact_delta(self) -> Fraction:
         return self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
