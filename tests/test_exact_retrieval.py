@@ -258,3 +258,50 @@ def test_a_slot_stays_within_64_bits_when_the_buckets_need_more_noise() -> None:
     assert isinstance(release.plan, RetrievalPlan)
     assert release.plan.buckets.bits <= 64
     assert np.isfinite(release["a"])
+
+
+ROOM, CAPACITY, REDRAWS = 0, 1, 2
+COUNT_NOISE = TwoSided.with_rate(Decimal("2.5"), 8)
+
+
+def whole_law(b: NoiseBuckets, x: Vector) -> dict[tuple[object, ...], Fraction]:
+    """P[filled, rows, table, z | x]: the noisy number of keys, two tries for a seed, and uniform slots otherwise."""
+    support = [i for i, count in enumerate(x) if count]
+    filled = 1 - COUNT_NOISE.at_least(ROOM + 1 - len(support))
+    hashes = list(product(ROWS, repeat=KEYS))
+    dependent = Fraction(sum(not independent([h[i] for i in support]) for h in hashes), len(hashes))
+    solved = filled * (1 - dependent**REDRAWS)
+    law = {(True, *output): solved * chance for output, chance in law_of(b, x).items()}
+    laws = [value_law(b, x[i]) for i in support]
+    tables: dict[tuple[tuple[int, int | None], ...], Fraction] = {}
+    for outcomes in product(*laws):
+        table = tuple((i, v) for i, v in zip(support, outcomes, strict=True) if v is None or v >= b.threshold)
+        mass = Fraction(1)
+        for outcome_law, v in zip(laws, outcomes, strict=True):
+            mass *= outcome_law[v]
+        tables[table] = tables.get(table, Fraction(0)) + mass
+    uniform = Fraction(1, len(hashes) << (BITS * SLOTS))
+    for flag, mass in ((False, 1 - filled), (True, filled - solved)):
+        for rows, (stored, chance), z in product(hashes, tables.items(), product(range(1 << BITS), repeat=SLOTS)):
+            output = (flag, rows, stored, z)
+            law[output] = law.get(output, Fraction(0)) + mass * chance * uniform
+    return law
+
+
+@pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((0, 1), (1, 1))])
+def test_an_array_that_is_too_small_is_part_of_the_guarantee(x: Vector, y: Vector) -> None:
+    # One key has room, two do not: the second case crosses the border, where only the noisy count protects.
+    b = buckets()
+    p, q = whole_law(b, x), whole_law(b, y)
+    assert sum(p.values()) == sum(q.values()) == 1
+    factor = exp_up(max(b.noise.step_loss, b.zero_loss)) * exp_up(COUNT_NOISE.step_loss)
+    stored = b.noise.at_least(b.threshold - 1)
+    same_row = Fraction(1, len(ROWS))  # how two keys can be dependent
+    dependent = same_row / (1 - same_row) if sum(map(bool, y)) == 2 else Fraction(0)
+    overflow = COUNT_NOISE.at_least(CAPACITY - ROOM)
+    # What the proof needs in one direction; the plan states twice the last three.
+    delta = stored + dependent + overflow + same_row**REDRAWS
+    assert delta < 1
+    assert hockey_stick(p, q, factor) <= delta
+    assert hockey_stick(q, p, factor) <= delta
+    assert hockey_stick(q, p, factor) >= stored / 3  # δ is really spent
