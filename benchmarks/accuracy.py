@@ -180,7 +180,10 @@ def measure(setting: Setting, seed: int) -> Rows:
         return {setting.name: {"bits": {}, "bias": {}, **judge(setting.unit, *dense(setting.epsilon, seed))}}
     if setting.mechanism == "opendp":
         estimates = opendp_threshold(setting.epsilon, DELTA)
-        return {setting.name: {"bits": {}, "bias": {}, **judge(1.0, estimates, estimates, estimates)}}
+        error = judge(1.0, estimates, estimates, estimates)["error"]
+        return {
+            setting.name: {"bits": {}, "bias": {}, "error": error, "coverage": {}, "width": {}}
+        }  # it has no intervals
     release = setting.release(seed, PRESENT, COUNTS)
     rows = {}
     for prior in setting.priors:

@@ -44,11 +44,6 @@ class Neighbours:
         cells = self.sensitivity / self.step
         return cells + QUANTISATION if self.real else Fraction(math.floor(cells))
 
-    @property
-    def cells(self) -> int:
-        """The largest distance of neighbours as a whole number of cells, rounded up."""
-        return math.ceil(self.sensitivity / self.step)
-
     def step_budget(self, epsilon: float) -> Decimal:
         """The step loss that spends ε, rounded down."""
         share = round_down(Fraction(epsilon) / self.distance)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -206,6 +207,9 @@ class StableStage:
         values = add_noise(counts, self.noise, randomness)
         kept = (counts != 0) & (values >= self.threshold)
         return Table.sorted(ids[kept], values[kept])
+
+
+Stage: TypeAlias = PureStage | StableStage
 
 
 def _unit(distance: Fraction) -> int:

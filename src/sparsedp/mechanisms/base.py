@@ -71,6 +71,11 @@ class Problem:
         bounds = [bound for bound in (self.nonzero, self.total_cells) if bound is not None]
         return max(1, min(bounds)) if bounds else None
 
+    def keys_above(self, counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """How many keys a plan takes to be above each count, for want of the data: Zipf's law in units of the noise."""
+        unit = min(1.0, float(self.step_budget))
+        return float(self.entries or 1) / (1 + unit * np.asarray(counts, np.float64))
+
     def rate(self, share: Decimal = Decimal(1)) -> Decimal:
         """The decay rate of noise that spends a share of the budget, with headroom for its thresholds."""
         with precise(ROUND_FLOOR):

@@ -29,7 +29,6 @@ from ..retrieval import MOST_REDRAWS, LinearSystem
 from ..table import Counts, Table, add_noise
 from .base import Arrays, Estimates, Plan, Problem, spread_noise
 from .threshold import TABLE_ENTRY_NBYTES
-from .tight_alp import zipf_above
 
 # Shares of δ: for a stored key that a neighbour lacks, for dependent rows, for an array that is too small.
 STORED_SHARE, DEPENDENCE_SHARE, OVERFLOW_SHARE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
@@ -131,9 +130,7 @@ class RetrievalPlan(Plan):
     @classmethod
     def _planned(cls, problem: Problem) -> RetrievalPlan | None:
         assert problem.entries is not None
-        step_delta = Fraction(problem.delta) / step_multiplier(problem, problem.step_budget)
-        noise = TwoSided.with_rate(problem.rate(1 - COUNT_SHARE))
-        buckets = NoiseBuckets.plan(noise, 1 + noise.smallest_tail(step_delta * STORED_SHARE))
+        buckets, step_delta = _buckets(problem, 1 - COUNT_SHARE), _step_delta(problem)
         if buckets.bits > 64:
             return None
         with precise(ROUND_FLOOR):
@@ -150,10 +147,7 @@ class RetrievalPlan(Plan):
         while plan.step_loss > plan.problem.step_budget:
             with precise(ROUND_FLOOR):
                 share -= (plan.step_loss - plan.problem.step_budget) / plan.problem.step_budget + Decimal("1e-9")
-            noise = TwoSided.with_rate(plan.problem.rate(share))
-            step_delta = Fraction(plan.problem.delta) / step_multiplier(plan.problem, plan.problem.step_budget)
-            threshold = 1 + noise.smallest_tail(step_delta * STORED_SHARE)
-            buckets = NoiseBuckets.plan(noise, threshold)
+            buckets = _buckets(plan.problem, share)
             plan = replace(plan, buckets=buckets, system=replace(plan.system, width=buckets.bits // 8))
         return plan
 
@@ -191,7 +185,7 @@ class RetrievalPlan(Plan):
 
     @property
     def cells_nbytes(self) -> float:
-        return self.system.nbytes + TABLE_ENTRY_NBYTES * float(zipf_above(self.problem, float(self.buckets.threshold)))
+        return self.system.nbytes + TABLE_ENTRY_NBYTES * float(self.problem.keys_above(self.buckets.threshold))
 
     @property
     def access(self) -> int:
@@ -244,6 +238,17 @@ class RetrievalPlan(Plan):
 
     def error_with_probability_cells(self, failure: float) -> float:
         return bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+
+
+def _step_delta(problem: Problem) -> Fraction:
+    """The δ that one step may have."""
+    return Fraction(problem.delta) / step_multiplier(problem, problem.step_budget)
+
+
+def _buckets(problem: Problem, share: Decimal) -> NoiseBuckets:
+    """Buckets for noise with this share of the budget, and the threshold that its share of δ allows."""
+    noise = TwoSided.with_rate(problem.rate(share))
+    return NoiseBuckets.plan(noise, 1 + noise.smallest_tail(_step_delta(problem) * STORED_SHARE))
 
 
 def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:

@@ -15,7 +15,7 @@ import numpy as np
 from .. import bounds
 from ..errors import ParameterError
 from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, StableStage, thresholded_interval
+from ..table import Counts, PureStage, Stage, thresholded_interval
 from .base import Arrays, Estimates, Plan, Problem, spread_noise
 
 TABLE_ENTRY_NBYTES = 16
@@ -34,7 +34,7 @@ def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
 class TablePlan(Plan):
     """A table of the keys whose noisy value reaches the threshold of a stage; every other key is estimated as 0."""
 
-    stage: PureStage | StableStage
+    stage: Stage
 
     @property
     def step_loss(self) -> Decimal:

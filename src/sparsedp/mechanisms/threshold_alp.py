@@ -16,7 +16,7 @@ from .. import bounds
 from ..errors import ParameterError
 from ..laws import precise
 from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, StableStage, thresholded_interval
+from ..table import Counts, PureStage, StableStage, Stage, thresholded_interval
 from .alp import Embedding
 from .base import Arrays, Estimates, Plan, Problem, spread_noise
 from .stability import plan_stable_stage, simulate_stable
@@ -32,7 +32,7 @@ class ThresholdAlpPlan(Plan):
     """
 
     problem: Problem
-    stage: PureStage | StableStage | None
+    stage: Stage | None
     embedding: Embedding
     stored_zeros: Fraction
     reason: str = Plan.reason
@@ -56,7 +56,7 @@ class ThresholdAlpPlan(Plan):
             raise ParameterError(f"split (the threshold stage's share of epsilon) must be in (0, 1), got {split}")
         share = Decimal(split)
         zeros = Fraction(0)
-        stage: PureStage | StableStage
+        stage: Stage
         if problem.delta > 0:
             stage = plan_stable_stage(problem, share, threshold_rule)
         else:

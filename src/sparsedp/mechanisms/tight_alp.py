@@ -26,7 +26,7 @@ from ..ladder import Ladder
 from ..laws import log_bounds, precise
 from ..privacy import HEADROOM, check_number
 from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, StableStage, thresholded_interval
+from ..table import Counts, PureStage, StableStage, Stage, thresholded_interval
 from .base import Arrays, Estimates, Plan, Problem, Reader, spread_noise
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
@@ -48,7 +48,7 @@ class TightAlpPlan(Plan):
     """Threshold stage at the full ε, and unstored keys in a ladder of noisy symbols, one cache line per key."""
 
     problem: Problem
-    stage: PureStage | StableStage
+    stage: Stage
     blocks: Blocks
     # What other keys leave in the cells: assumed by the plan, read off the release afterwards.
     loads: Loads = field(compare=False)
@@ -74,7 +74,7 @@ class TightAlpPlan(Plan):
         if problem.entries is None:
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
         if problem.delta > 0:
-            stage: PureStage | StableStage = plan_stable_stage(problem, Decimal(1), threshold_rule)
+            stage: Stage = plan_stable_stage(problem, Decimal(1), threshold_rule)
         else:
             zeros = max(1.0, STORED_ZERO_SHARE * problem.entries) if stored_zeros is None else stored_zeros
             zeros = check_number("stored_zeros", zeros)
@@ -231,7 +231,7 @@ class TightReader(Reader):
         return np.where(stored, low, self._read(below, ids)), np.where(stored, high, self._read(above, ids))
 
 
-def unstored_chances(stage: PureStage | StableStage, counts: int) -> list[tuple[Fraction, ...]]:
+def unstored_chances(stage: Stage, counts: int) -> list[tuple[Fraction, ...]]:
     """P[not stored | c] for c = 0..counts - 1; for a zero of the pure stage, both of its bounds.
 
     Tails of the noise have an error of 2^-240, far below the 1e-40 by which logarithms are widened.
@@ -240,7 +240,7 @@ def unstored_chances(stage: PureStage | StableStage, counts: int) -> list[tuple[
     return [first, *((chance,) for chance in stage.unstored(counts - 1))]
 
 
-def not_stored(stage: PureStage | StableStage, counts: Counts) -> Floats:
+def not_stored(stage: Stage, counts: Counts) -> Floats:
     """P[not stored | count] as floats, for decoding."""
     rate = float(stage.noise.rate)
     a = math.exp(-rate)
@@ -256,26 +256,21 @@ def not_stored(stage: PureStage | StableStage, counts: Counts) -> Floats:
     return 1 - stored
 
 
-def assumed_above(problem: Problem, stage: PureStage | StableStage, counts: Floats, uniform: bool = False) -> Floats:
+def assumed_above(problem: Problem, stage: Stage, counts: Floats, uniform: bool = False) -> Floats:
     """How many unstored keys are taken to be above each count: Zipf's law in units of the noise, or uniform to 2T."""
     keys = float(problem.entries or 1)
     if uniform:
         return keys * np.maximum(stage.threshold - counts, 0.0) / (2 * stage.threshold)
-    return np.maximum(zipf_above(problem, counts) - zipf_above(problem, float(stage.threshold)), 0.0)
+    return np.maximum(problem.keys_above(counts) - problem.keys_above(stage.threshold), 0.0)
 
 
-def zipf_above(problem: Problem, counts: Floats | float) -> Floats | float:
-    """How many keys a plan takes to be above a count: Zipf's law in units of the noise."""
-    return float(problem.entries or 1) / (1 + min(1.0, float(problem.step_budget)) * counts)
-
-
-def expected_stored(problem: Problem, stage: PureStage | StableStage) -> float:
+def expected_stored(problem: Problem, stage: Stage) -> float:
     """How many pairs a plan takes the table to have."""
     zeros = float(stage.passing.chance[1] * problem.domain) if isinstance(stage, PureStage) else 0.0
-    return zeros + float(zipf_above(problem, float(stage.threshold)))
+    return zeros + float(problem.keys_above(stage.threshold))
 
 
-def step_budgets(problem: Problem, stage: PureStage | StableStage, shrink: float) -> list[float]:
+def step_budgets(problem: Problem, stage: Stage, shrink: float) -> list[float]:
     """What "not stored" leaves of each step's budget, for the counts below T - 1 (from there on, nothing)."""
     top = stage.threshold - 1
     if problem.upper_cells is not None:
@@ -287,7 +282,7 @@ def step_budgets(problem: Problem, stage: PureStage | StableStage, shrink: float
     return [float(budget) for budget in np.maximum(whole - price, 1e-9) * shrink]
 
 
-def _ladders(problem: Problem, stage: PureStage | StableStage) -> Iterator[Ladder]:
+def _ladders(problem: Problem, stage: Stage) -> Iterator[Ladder]:
     """Ladders worth trying: symbols at most about a noise scale apart, and not more symbols than counts."""
     budgets = step_budgets(problem, stage, 1.0)
     wanted = min(float(len(budgets)), 0.8 * sum(budgets))
@@ -310,7 +305,7 @@ def _layouts(ladder: Ladder) -> Iterator[tuple[int, ...]]:
         yield first, (BLOCK_BITS - first * bits[0]) // bits[1]
 
 
-def _best_plan(problem: Problem, stage: PureStage | StableStage, bits_per_entry: float) -> TightAlpPlan:
+def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAlpPlan:
     """The plan with the least predicted error for the space."""
     entries = problem.entries or 1
     table_bits = 8 * TABLE_ENTRY_NBYTES * expected_stored(problem, stage)
@@ -326,14 +321,12 @@ def _best_plan(problem: Problem, stage: PureStage | StableStage, bits_per_entry:
     return _within_budget(min(candidates, key=_objective))
 
 
-def _with_layout(
-    problem: Problem, stage: PureStage | StableStage, ladder: Ladder, rows: tuple[int, ...], blocks: int
-) -> TightAlpPlan:
+def _with_layout(problem: Problem, stage: Stage, ladder: Ladder, rows: tuple[int, ...], blocks: int) -> TightAlpPlan:
     layout = Blocks(ladder, rows, blocks, problem.hashed)
     return TightAlpPlan(problem, stage, layout, _assumed_loads(problem, stage, layout))
 
 
-def _assumed_loads(problem: Problem, stage: PureStage | StableStage, layout: Blocks, uniform: bool = False) -> Loads:
+def _assumed_loads(problem: Problem, stage: Stage, layout: Blocks, uniform: bool = False) -> Loads:
     return tuple(
         poisson_load(cells, assumed_above(problem, stage, level.start + np.arange(level.height + 1.0), uniform))
         for level, cells in zip(layout.ladder.levels, layout.cells, strict=True)
@@ -365,7 +358,7 @@ def predicted_error(plan: TightAlpPlan) -> float:
     return float(0.5 * error[0] + 0.5 * (present[:-1] * error[1:]).sum() / max(present[:-1].sum(), 1e-300))
 
 
-def _smallest_plan(problem: Problem, stage: PureStage | StableStage, target: float) -> TightAlpPlan:
+def _smallest_plan(problem: Problem, stage: Stage, target: float) -> TightAlpPlan:
     """The smallest plan whose predicted mean error reaches the target (in the caller's units)."""
     cells = target / float(problem.neighbours.step)
     for bits in np.geomspace(12, 600, 40).tolist():
