@@ -120,9 +120,10 @@ def means(figures: Sequence[Figures]) -> Figures:
 
 def bits(release: sparsedp.Release) -> Figures:
     """Bits per non-zero key of the embedding and of all arrays."""
-    arrays = [(name, 8 * array.nbytes / KEYS) for part in release.parts for name, array in part.items()]
-    embedding = sum(size for name, size in arrays if name.startswith("embedding."))
-    return {"embedding": embedding, "release": sum(size for _, size in arrays)}
+    ((arrays,),) = release.sides
+    sizes = {name: 8 * array.nbytes / KEYS for name, array in arrays.items()}
+    embedding = sum(size for name, size in sizes.items() if name.startswith("embedding."))
+    return {"embedding": embedding, "release": sum(sizes.values())}
 
 
 def dense(epsilon: float, seed: int) -> tuple[Floats, Floats, Floats]:

@@ -3,9 +3,17 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <stdexcept>
+
+#include "blocks.hpp"
+#include "parallel.hpp"
+#include "retrieval.hpp"
 
 namespace nb = nanobind;
 
@@ -16,20 +24,44 @@ using InOut = nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
+struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+};
 template <typename T>
-Out<T> own(std::unique_ptr<T[]> data, size_t length) {
+using Buffer = std::unique_ptr<T[], Free>;
+
+// Memory that is not cleared, as every element is about to be written; large ones on huge pages, which saves most of
+// the page faults.
+template <typename T>
+Buffer<T> buffer(size_t length) {
+    constexpr size_t huge = size_t{1} << 21, line = 64;
+    if (length > SIZE_MAX / 2 / sizeof(T)) throw std::bad_alloc();
+    const size_t alignment = length * sizeof(T) >= 2 * huge ? huge : line;
+    const size_t bytes = std::max(alignment, (length * sizeof(T) + alignment - 1) / alignment * alignment);
+    void* memory = std::aligned_alloc(alignment, bytes);
+    if (memory == nullptr) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+    if (alignment == huge) madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+    return Buffer<T>(static_cast<T*>(memory));
+}
+
+template <typename T>
+Out<T> own(Buffer<T> data, size_t length) {
     T* raw = data.release();
-    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    nb::capsule owner(raw, [](void* p) noexcept { std::free(p); });
     return Out<T>(raw, {length}, owner);
 }
 
-// Runs body(i, out) for every i without the interpreter lock and gives the filled array.
+// Runs body(i) for every i, in parallel and without the interpreter lock, and gives the array of the results.
 template <typename T, typename Body>
 Out<T> map(size_t length, Body body) {
-    auto out = std::make_unique<T[]>(length);
+    auto out = buffer<T>(length);
     {
         nb::gil_scoped_release unlocked;
-        for (size_t i = 0; i < length; ++i) out[i] = body(i);
+        sparsedp::parallel_for(length, size_t{1} << 15, [&](size_t begin, size_t end) {
+            for (size_t i = begin; i < end; ++i) out[i] = body(i);
+        });
     }
     return own(std::move(out), length);
 }
@@ -38,5 +70,33 @@ inline void require(bool condition, const char* what) {
     if (!condition) throw std::invalid_argument(what);
 }
 
+using Shape = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// shape: one row (bits, rows) for each level.
+inline sparsedp::BlockLayout block_layout(Shape shape, uint64_t blocks) {
+    require(shape.shape(1) == 2 && shape.shape(0) >= 1 && shape.shape(0) <= sparsedp::most_levels, "a shape has 1..4 levels");
+    sparsedp::BlockLayout layout{shape.shape(0), blocks, {}, {}, {}, 0};
+    uint64_t used = 0;
+    for (size_t j = 0; j < layout.levels; ++j) {
+        const uint32_t bits = shape(j, 0), rows = shape(j, 1);
+        require(bits >= 1 && bits <= 8 && rows >= 1 && rows <= 512, "a level has 1..8 bits and 1..512 rows");
+        layout.bits[j] = bits;
+        layout.rows[j] = rows;
+        layout.offsets[j] = static_cast<uint32_t>(used);
+        layout.cells += rows;
+        used += static_cast<uint64_t>(bits) * rows;
+    }
+    require(used <= 8 * sparsedp::block_bytes, "the levels must fit in a block of 512 bits");
+    require(blocks >= 1, "there must be a block");
+    return layout;
+}
+
+inline sparsedp::SlotHash slot_hash(uint64_t k0, uint64_t k1, size_t slots, uint64_t segment) {
+    require(slots >= 2 && slots <= sparsedp::most_slots, "a key has 2..8 slots");
+    require(segment >= 1 && segment < uint64_t{1} << 31, "a segment has 1..2^31 - 1 slots");
+    return {{k0, k1}, slots, static_cast<uint32_t>(segment)};
+}
+
 void register_blocks(nb::module_& m);
+void register_readers(nb::module_& m);
 void register_retrieval(nb::module_& m);

@@ -1,5 +1,6 @@
 // Noisy symbols in cache-line blocks: a key owns one 512-bit block, and in it one cell for each level.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,11 +49,12 @@ inline uint32_t row_of(uint64_t bits, size_t level, uint32_t rows) {
     return static_cast<uint32_t>((bits >> (16 * level) & 0xffff) * rows >> 16);
 }
 
-// A cell may straddle two words; eight bytes of padding follow the last block.
+// Eight bytes around a cell that never leave its block: beyond it is another cache line.
 inline uint32_t read_cell(const uint8_t* block, uint32_t bit, uint32_t bits) {
+    const uint32_t at = std::min(bit / 8, static_cast<uint32_t>(block_bytes - 8));
     uint64_t word;
-    std::memcpy(&word, block + bit / 8, 8);
-    return static_cast<uint32_t>(word >> (bit % 8)) & ((1u << bits) - 1);
+    std::memcpy(&word, block + at, 8);
+    return static_cast<uint32_t>(word >> (bit - 8 * at)) & ((1u << bits) - 1);
 }
 
 inline void write_cell(uint8_t* block, uint32_t bit, uint32_t symbol) {

@@ -38,6 +38,15 @@ static void flip(InOut array, In<uint64_t> words, uint64_t numerator, unsigned d
     for (size_t i = 0; i < length; ++i) a[i] ^= bernoulli_word(w + i * digits, numerator, digits);
 }
 
+// One key, or nothing if it is none: the caller explains.
+static nb::object hash_key(uint64_t k0, uint64_t k1, nb::handle key) {
+    uint64_t out;
+    const KeyKind kind = kind_of(key.ptr());
+    if (kind != no_key && hash_object({k0, k1}, key.ptr(), kind, &out)) return nb::int_(out);
+    PyErr_Clear();
+    return nb::none();
+}
+
 static uint64_t siphash24(nb::bytes key, nb::bytes message) {
     require(key.size() == 16, "a SipHash key has 16 bytes");
     const auto* k = static_cast<const uint8_t*>(key.data());
@@ -52,7 +61,7 @@ static nb::object convert_keys(nb::object sequence, Convert convert) {
     nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), "keys must be a sequence"));
     if (!fast.is_valid()) throw nb::python_error();
     const size_t length = static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
-    auto out = std::make_unique<uint64_t[]>(length);
+    auto out = buffer<uint64_t>(length);
     KeyKind kind = no_key;
     for (size_t i = 0; i < length; ++i) {
         PyObject* object = PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i));
@@ -180,7 +189,7 @@ static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t 
     const double* v = values.data();
     const uint64_t* w = words.data();
     const size_t length = values.size();
-    auto out = std::make_unique<int64_t[]>(length);
+    auto out = buffer<int64_t>(length);
     size_t bad = length;
     {
         nb::gil_scoped_release unlocked;
@@ -206,7 +215,7 @@ static nb::object divide_by_steps(In<double> values, uint64_t numerator, uint64_
             "numerator and denominator of the step must be in 1..2^53 - 1");
     const double* v = values.data();
     const size_t length = values.size();
-    auto whole = std::make_unique<uint64_t[]>(length), fraction = std::make_unique<uint64_t[]>(length);
+    auto whole = buffer<uint64_t>(length), fraction = buffer<uint64_t>(length);
     for (size_t i = 0; i < length; ++i) {
         require(std::fabs(v[i]) < 9223372036854775808.0, "a value is 2^63 or more");
         const FixedPoint cells = divide_by_step(v[i], numerator, denominator);
@@ -233,6 +242,7 @@ static Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
 
 NB_MODULE(_native, m) {
     register_blocks(m);
+    register_readers(m);
     register_retrieval(m);
     m.doc() = "Kernels of sparsedp: stateless, without randomness of their own.";
     m.def("geometric", &geometric, nb::arg("words"), nb::arg("thresholds"));
@@ -240,6 +250,7 @@ NB_MODULE(_native, m) {
     m.def("flip", &flip, nb::arg("array"), nb::arg("words"), nb::arg("numerator"), nb::arg("digits"));
     m.def("siphash24", &siphash24, nb::arg("key"), nb::arg("message"));
     m.def("hash_objects", &hash_objects, nb::arg("k0"), nb::arg("k1"), nb::arg("keys"));
+    m.def("hash_key", &hash_key, nb::arg("k0"), nb::arg("k1"), nb::arg("key").none());
     m.def("integer_objects", &integer_objects, nb::arg("keys"), nb::arg("largest"));
     m.def("hash_signed", &hash_signed_array, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
     m.def("hash_unsigned", &hash_unsigned_array, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));

@@ -1,29 +1,7 @@
 // Bindings of the cache-line blocks.
 #include "bindings.hpp"
-#include "blocks.hpp"
 
 using namespace sparsedp;
-
-using Shape = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-// shape: one row (bits, rows) for each level.
-static BlockLayout block_layout(Shape shape, uint64_t blocks) {
-    require(shape.shape(1) == 2 && shape.shape(0) >= 1 && shape.shape(0) <= most_levels, "a shape has 1..4 levels");
-    BlockLayout layout{shape.shape(0), blocks, {}, {}, {}, 0};
-    uint64_t used = 0;
-    for (size_t j = 0; j < layout.levels; ++j) {
-        const uint32_t bits = shape(j, 0), rows = shape(j, 1);
-        require(bits >= 1 && bits <= 8 && rows >= 1 && rows <= 512, "a level has 1..8 bits and 1..512 rows");
-        layout.bits[j] = bits;
-        layout.rows[j] = rows;
-        layout.offsets[j] = static_cast<uint32_t>(used);
-        layout.cells += rows;
-        used += static_cast<uint64_t>(bits) * rows;
-    }
-    require(used <= 8 * block_bytes, "the levels must fit in a block of 512 bits");
-    require(blocks >= 1, "there must be a block");
-    return layout;
-}
 
 static Out<uint64_t> placements(In<uint64_t> ids, uint64_t seed0, uint64_t seed1) {
     const uint64_t* x = ids.data();
@@ -86,56 +64,17 @@ static void build_blocks(InOut array, Shape shape,
     }
 }
 
-// Calls visit(i, pattern) for every id, fetching blocks ahead of their use.
-template <typename Visit>
-static void for_each_pattern(const BlockLayout& layout, const uint8_t* array, Placement place, uint64_t row_seed,
-                             const uint64_t* ids, size_t count, Visit visit) {
-    constexpr size_t ahead = 32;
-    uint64_t placed[ahead];
-    for (size_t start = 0; start < count; start += ahead) {
-        const size_t n = std::min(ahead, count - start);
-        for (size_t i = 0; i < n; ++i) {
-            placed[i] = place(ids[start + i]);
-            __builtin_prefetch(array + block_of(placed[i], layout.blocks) * block_bytes);
-        }
-        for (size_t i = 0; i < n; ++i) {
-            const uint8_t* block = array + block_of(placed[i], layout.blocks) * block_bytes;
-            visit(start + i, read_pattern(layout, block, row_bits(placed[i], row_seed)));
-        }
-    }
-}
-
-// The value of each id's pattern in a table of 2^bits values.
-static Out<double> read_blocks(In<uint64_t> array, Shape shape, uint64_t blocks, bool hashed, uint64_t seed0,
-                               uint64_t seed1, uint64_t row_seed, In<double> values, In<uint64_t> ids) {
-    const BlockLayout layout = block_layout(shape, blocks);
-    require(array.size() == 8 * blocks + 1, "the array must hold the blocks and a word");
-    uint32_t bits = 0;
-    for (size_t j = 0; j < layout.levels; ++j) bits += layout.bits[j];
-    require(values.size() == size_t{1} << bits, "one value for each pattern");
-    const auto* bytes = reinterpret_cast<const uint8_t*>(array.data());
-    const uint64_t* x = ids.data();
-    const double* table = values.data();
-    const size_t count = ids.size();
-    auto out = std::make_unique<double[]>(count);
-    {
-        nb::gil_scoped_release unlocked;
-        for_each_pattern(layout, bytes, {hashed, seed0, seed1}, row_seed, x, count,
-                         [&](size_t i, uint32_t pattern) { out[i] = table[pattern]; });
-    }
-    return own(std::move(out), count);
-}
-
 // How often each symbol occurs, level after level.
 static Out<uint64_t> count_symbols(In<uint64_t> array, Shape shape, uint64_t blocks) {
     const BlockLayout layout = block_layout(shape, blocks);
-    require(array.size() == 8 * blocks + 1, "the array must hold the blocks and a word");
+    require(array.size() == 8 * blocks, "the array must hold the blocks");
     size_t symbols = 0, first[most_levels];
     for (size_t j = 0; j < layout.levels; ++j) {
         first[j] = symbols;
         symbols += size_t{1} << layout.bits[j];
     }
-    auto out = std::make_unique<uint64_t[]>(symbols);
+    auto out = buffer<uint64_t>(symbols);
+    std::fill_n(out.get(), symbols, 0);
     const auto* bytes = reinterpret_cast<const uint8_t*>(array.data());
     {
         nb::gil_scoped_release unlocked;
@@ -153,7 +92,5 @@ void register_blocks(nb::module_& m) {
     m.def("build_blocks", &build_blocks, nb::arg("array"), nb::arg("shape"), nb::arg("blocks"), nb::arg("first"),
           nb::arg("count"), nb::arg("placed"), nb::arg("row_seed"), nb::arg("heights"), nb::arg("thresholds"),
           nb::arg("words"));
-    m.def("read_blocks", &read_blocks, nb::arg("array"), nb::arg("shape"), nb::arg("blocks"), nb::arg("hashed"),
-          nb::arg("seed0"), nb::arg("seed1"), nb::arg("row_seed"), nb::arg("values"), nb::arg("ids"));
     m.def("count_symbols", &count_symbols, nb::arg("array"), nb::arg("shape"), nb::arg("blocks"));
 }

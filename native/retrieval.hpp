@@ -1,5 +1,6 @@
 // A sparse random linear system over GF(2): every key XORs one slot of each of q segments.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,20 +13,23 @@ namespace sparsedp {
 
 constexpr size_t most_slots = 8;
 
-// Slot j of a key is uniform in segment j: 32 bits of a SipHash output each, two slots for every output.
+// Slot j of a key is uniform in segment j: 32 bits of a 128-bit SipHash output each, four slots for every output.
 struct SlotHash {
     SipKey key;
     size_t slots;
     uint32_t segment;
 
     void operator()(uint64_t id, uint64_t* out) const {
-        for (size_t j = 0; j < slots; j += 2) {
-            SipHash24 state(key);
+        for (size_t first = 0; first < slots; first += 4) {
+            SipHash24 state = SipHash24::wide(key);
             state.absorb(id);
-            state.absorb(j | uint64_t{9} << 56);
-            const uint64_t bits = state.finish();
-            out[j] = j * segment + ((bits >> 32) * segment >> 32);
-            if (j + 1 < slots) out[j + 1] = (j + 1) * segment + ((bits & 0xffffffff) * segment >> 32);
+            state.absorb(first | uint64_t{9} << 56);
+            uint64_t bits[2];
+            state.finish_wide(bits);
+            for (size_t j = first; j < std::min(first + 4, slots); ++j) {
+                const uint64_t own = bits[(j - first) / 2] >> (32 * (j % 2)) & 0xffffffff;
+                out[j] = j * segment + (own * segment >> 32);
+            }
         }
     }
 };
@@ -150,15 +154,32 @@ class LinearSystem {
     std::vector<Peeled> order_;
 };
 
-// The index of the bucket of u: `lasts` are the largest numbers of the buckets, ascending, u is at most the last one.
-inline size_t bucket_of(const uint64_t* lasts, size_t count, uint64_t u) {
-    size_t low = 0;
-    for (size_t length = count; length > 1;) {
-        const size_t half = length / 2;
-        low += lasts[low + half - 1] < u ? half : 0;
-        length -= half;
+// Which bucket a number of `bits` bits falls into: `lasts` are the largest numbers of the buckets, ascending. The leading
+// bits of the number give the first bucket that it may be in, which is nearly always the one.
+class BucketIndex {
+   public:
+    BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)
+        : lasts_(lasts), mask_(bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1), shift_(bits - leading) {
+        for (size_t top = 0, bucket = 0; top < size_t{1} << leading; ++top) {
+            while (bucket + 1 < count && lasts[bucket] < static_cast<uint64_t>(top) << shift_) ++bucket;
+            first_[top] = static_cast<uint32_t>(bucket);
+        }
+        last_ = static_cast<uint32_t>(count - 1);
     }
-    return low;
-}
+
+    size_t operator()(uint64_t number) const {
+        number &= mask_;
+        uint32_t bucket = first_[number >> shift_];
+        while (bucket < last_ && lasts_[bucket] < number) ++bucket;
+        return bucket;
+    }
+
+   private:
+    static constexpr unsigned leading = 8;
+    const uint64_t* lasts_;
+    uint64_t mask_;
+    unsigned shift_;
+    uint32_t last_, first_[size_t{1} << leading];
+};
 
 }  // namespace sparsedp

@@ -34,6 +34,25 @@ class SipHash24 {
         return v0 ^ v1 ^ v2 ^ v3;
     }
 
+    // The variant with 128 bits of output, in two words. Its state starts with `v1` changed: see `wide`.
+    static SipHash24 wide(SipKey key) {
+        SipHash24 state(key);
+        state.v1 ^= 0xee;
+        return state;
+    }
+
+    void finish_wide(uint64_t* out) {
+        v2 ^= 0xee;
+        for (int half = 0; half < 2; ++half) {
+            if (half == 1) v1 ^= 0xdd;
+            round();
+            round();
+            round();
+            round();
+            out[half] = v0 ^ v1 ^ v2 ^ v3;
+        }
+    }
+
    private:
     static uint64_t rotate(uint64_t x, int b) { return x << b | x >> (64 - b); }
 

@@ -1,7 +1,10 @@
-// Where a key stands in a sorted table of ids, or -1.
+// A sorted table of ids and values, with a directory that leads to the few ids that a key may be among.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
+#include <vector>
 
 namespace sparsedp {
 
@@ -15,5 +18,69 @@ inline int64_t find_sorted(const uint64_t* ids, size_t count, uint64_t id) {
     }
     return ids[low] == id ? static_cast<int64_t>(low) : -1;
 }
+
+// A view: the arrays belong to someone else. Ids that share their leading bits are in one bucket, about three of uniform
+// ids. The next five bits of each are marked, so that most ids that are not in the table need no look at it. A crowded
+// bucket is searched by halves.
+class TableIndex {
+   public:
+    static constexpr size_t most_ids = UINT32_MAX;
+
+    TableIndex(const uint64_t* ids, const int64_t* values, size_t count) : ids_(ids), values_(values) {
+        if (count > most_ids) throw std::invalid_argument("a table has fewer than 2^32 ids");
+        const uint64_t span = count == 0 ? 0 : ids[count - 1] - ids[0];
+        lowest_ = count == 0 ? 0 : ids[0];
+        while (shift_ < 63 && span >> shift_ >= std::max<uint64_t>(1, count / 2)) ++shift_;
+        buckets_.resize((span >> shift_) + 2);
+        size_t bucket = 0;
+        for (size_t i = 0; i < count; ++i) {
+            if (i > 0 && ids[i] <= ids[i - 1]) throw std::invalid_argument("the ids of a table must ascend");
+            const size_t own = bucket_of(ids[i]);
+            while (bucket < own) buckets_[++bucket].start = static_cast<uint32_t>(i);
+            buckets_[own].marks |= mark(ids[i]);
+        }
+        while (++bucket < buckets_.size()) buckets_[bucket].start = static_cast<uint32_t>(count);
+    }
+
+    // A lookup in steps, so that a caller can have each one's memory fetched while it works on other keys.
+    size_t bucket_of(uint64_t id) const {
+        // Ids below the lowest wrap around; whatever bucket is looked at, no foreign id is found there.
+        return static_cast<size_t>(std::min<uint64_t>((id - lowest_) >> shift_, buckets_.size() - 2));
+    }
+    void fetch_bucket(size_t bucket) const { __builtin_prefetch(buckets_.data() + bucket); }
+    bool may_have(size_t bucket, uint64_t id) const { return buckets_[bucket].marks & mark(id); }
+    void fetch_ids(size_t bucket) const { __builtin_prefetch(ids_ + buckets_[bucket].start); }
+
+    // The position of the id, or -1.
+    int64_t find(size_t bucket, uint64_t id) const {
+        const uint32_t begin = buckets_[bucket].start, end = buckets_[bucket + 1].start;
+        if (end - begin > 16) {
+            const int64_t at = find_sorted(ids_ + begin, end - begin, id);
+            return at < 0 ? -1 : at + begin;
+        }
+        int64_t at = -1;
+        for (uint32_t i = begin; i < end; ++i) at = ids_[i] == id ? i : at;
+        return at;
+    }
+
+    int64_t find(uint64_t id) const {
+        const size_t bucket = bucket_of(id);
+        return may_have(bucket, id) ? find(bucket, id) : -1;
+    }
+    int64_t value(int64_t at) const { return values_[at]; }
+
+   private:
+    struct Bucket {
+        uint32_t start = 0, marks = 0;
+    };
+
+    uint32_t mark(uint64_t id) const { return uint32_t{1} << ((id - lowest_) >> (shift_ - 5) & 31); }
+
+    const uint64_t* ids_;
+    const int64_t* values_;
+    uint64_t lowest_;
+    unsigned shift_ = 5;
+    std::vector<Bucket> buckets_;
+};
 
 }  // namespace sparsedp

@@ -9,7 +9,8 @@ import pytest
 from sparsedp import _native, embedding
 from sparsedp.embedding import Blocks
 from sparsedp.ladder import Ladder, Level
-from sparsedp.randomness import ReproducibleRandomness
+from sparsedp.randomness import ReproducibleRandomness, Words
+from sparsedp.table import Table
 from statistics_helpers import LEVEL, chi_square_p
 
 LADDER = Ladder.climb([1.0] * 37, (4, 5))
@@ -36,13 +37,21 @@ def cells_of(blocks: Blocks, seeds: list[int], key: int) -> list[tuple[int, int]
 
 def unpack(blocks: Blocks, array: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.int64]]:
     """The symbols of each level as a blocks × rows matrix."""
-    bits = np.unpackbits(array[:-1].view(np.uint8), bitorder="little").reshape(blocks.blocks, 512)
+    bits = np.unpackbits(array.view(np.uint8), bitorder="little").reshape(blocks.blocks, 512)
     symbols, at = [], 0
     for level, rows in zip(blocks.ladder.levels, blocks.rows, strict=True):
         cells = bits[:, at : at + rows * level.bits].reshape(blocks.blocks, rows, level.bits)
         symbols.append(cells @ (1 << np.arange(level.bits)))
         at += rows * level.bits
     return symbols
+
+
+def read(
+    blocks: Blocks, array: Words, seeds: Words, values: npt.NDArray[np.float64], ids: Words
+) -> npt.NDArray[np.float64]:
+    """The values of the ids' patterns, when nothing is stored."""
+    nothing = Table(np.empty(0, np.uint64), np.empty(0, np.int64))
+    return blocks.reader([nothing.index], [array], seeds, values).read(ids)
 
 
 @pytest.mark.parametrize("hashed", [True, False])
@@ -52,7 +61,7 @@ def test_a_lookup_reads_the_cells_of_the_key(hashed: bool) -> None:
     ids = random.integers(0, MASK, 50, np.uint64, endpoint=True)
     array, seeds = blocks.build(ids, random.integers(1, 30, 50), ReproducibleRandomness(1))
     symbols = unpack(blocks, array)
-    patterns = blocks.read(array, seeds, np.arange(512.0), ids)
+    patterns = read(blocks, array, seeds, np.arange(512.0), ids)
     for key, pattern in zip(ids.tolist(), patterns.tolist(), strict=True):
         (block, first), (same, second) = cells_of(blocks, seeds.tolist(), key)
         assert block == same
@@ -84,7 +93,7 @@ def test_a_cell_holds_a_symbol_of_its_tallest_key() -> None:
     words = np.full(3 * sum(ROWS), 1 << 63, np.uint64)
     shape = np.array([[4, 60], [5, 40]], np.uint32)
     _native.build_blocks(array, shape, 3, 0, 3, placed, 99, heights, thresholds, words)
-    symbols = unpack(blocks, np.append(array, np.uint64(0)))
+    symbols = unpack(blocks, array)
     for j, level in enumerate(LADDER.levels):
         tallest = np.zeros((3, ROWS[j]), int)
         for key, height in zip(placed.tolist(), heights[:, j].tolist(), strict=True):
@@ -126,7 +135,7 @@ def test_kernels_refuse_what_does_not_fit() -> None:
     blocks = Blocks(LADDER, ROWS, 2, hashed=True)
     array, seeds = blocks.build(np.empty(0, np.uint64), np.empty(0, np.int64), ReproducibleRandomness(7))
     with pytest.raises(ValueError, match="one value for each pattern"):
-        blocks.read(array, seeds, np.zeros(511), np.zeros(1, np.uint64))
+        read(blocks, array, seeds, np.zeros(511), np.zeros(1, np.uint64))
     with pytest.raises(ValueError, match="fit in a block"):
         Blocks(LADDER, (100, 100), 2, hashed=True).count_symbols(array)
     with pytest.raises(ValueError, match="hold the blocks"):
@@ -139,4 +148,4 @@ def test_heights_beyond_sixteen_bits_keep_their_law() -> None:
     blocks = Blocks(Ladder((level,)), (512,), 1, hashed=True)
     for count in (1, 65_535, 65_536, 70_000, 1 << 40):
         array, seeds = blocks.build(np.zeros(1, np.uint64), np.array([count]), ReproducibleRandomness(1))
-        assert blocks.read(array, seeds, np.arange(2.0), np.zeros(1, np.uint64))[0] == 1
+        assert read(blocks, array, seeds, np.arange(2.0), np.zeros(1, np.uint64))[0] == 1

@@ -68,6 +68,26 @@ def siphash(key: bytes, message: bytes) -> int:
     return v0 ^ v1 ^ v2 ^ v3
 
 
+def wide_siphash(key: bytes, message: bytes) -> int:
+    """SipHash-2-4 with 128 bits of output, as in its authors' reference code."""
+    k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
+    constants = (0x736F6D6570736575, 0x646F72616E646F6D ^ 0xEE, 0x6C7967656E657261, 0x7465646279746573)
+    v0, v1, v2, v3 = (c ^ k for c, k in zip(constants, (k0, k1, k0, k1), strict=True))
+    padded = message + bytes(7 - len(message) % 8) + bytes([len(message) & 0xFF])
+    for at in range(0, len(padded), 8):
+        block = int.from_bytes(padded[at : at + 8], "little")
+        v0, v1, v2, v3 = sip_round(*sip_round(v0, v1, v2, v3 ^ block))
+        v0 ^= block
+    v2 ^= 0xEE
+    out = 0
+    for half in range(2):
+        v1 ^= 0xDD if half else 0
+        for _ in range(4):
+            v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
+        out |= (v0 ^ v1 ^ v2 ^ v3) << (64 * half)
+    return out
+
+
 def canonical(key: str | bytes | int) -> bytes:
     """The documented bytes of a key: its payload, then one tag."""
     if isinstance(key, str):
@@ -86,6 +106,22 @@ def test_siphash_gives_the_published_values(length: int) -> None:
 
 def test_siphash_gives_the_value_worked_out_in_the_paper() -> None:
     assert _native.siphash24(SIP_KEY, bytes(range(15))) == 0xA129CA6149BE45E5
+
+
+def test_wide_siphash_gives_the_published_value() -> None:
+    assert wide_siphash(SIP_KEY, b"").to_bytes(16, "little").hex() == "a3817f04ba25a8e66df67214c7550293"
+
+
+@pytest.mark.parametrize("slots", [2, 3, 4, 5, 8])
+def test_slots_are_32_bits_of_wide_siphash_each(slots: int) -> None:
+    ids, segment = [0, 1, 77, MASK], 1000
+    seed = (int.from_bytes(SIP_KEY[:8], "little"), int.from_bytes(SIP_KEY[8:], "little"))
+    rows = _native.slots_of(*seed, slots, segment, np.array(ids, np.uint64)).reshape(-1, slots)
+    for key, row in zip(ids, rows.tolist(), strict=True):
+        first = wide_siphash(SIP_KEY, key.to_bytes(8, "little") + b"\0")
+        second = wide_siphash(SIP_KEY, key.to_bytes(8, "little") + b"\4")
+        bits = [(first | second << 128) >> (32 * j) & 0xFFFFFFFF for j in range(slots)]
+        assert row == [j * segment + (own * segment >> 32) for j, own in enumerate(bits)]
 
 
 @settings(deadline=None)

@@ -171,12 +171,12 @@ def test_no_keys_get_no_answers(release: Release) -> None:
 
 
 def test_lookups_leave_the_release_as_it_is(release: Release) -> None:
-    before = [array.tobytes() for part in release.parts for array in part.values()]
+    before = [array.tobytes() for side in release.sides for part in side for array in part.values()]
     first = release.lookup(range(DOMAIN)).tolist()
     release.interval(range(DOMAIN))
     release.stored()
     assert release.lookup(range(DOMAIN)).tolist() == first
-    assert [array.tobytes() for part in release.parts for array in part.values()] == before
+    assert [array.tobytes() for side in release.sides for part in side for array in part.values()] == before
     assert release.nbytes == sum(map(len, before))
 
 

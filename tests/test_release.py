@@ -32,7 +32,8 @@ def shapes(release: Release) -> list[list[tuple[str, str, tuple[int, ...]]]]:
     """Names, types and shapes of the arrays in their order, but for the table, whose length is noisy."""
     return [
         [(name, str(array.dtype), array.shape if not name.startswith("table.") else ()) for name, array in part.items()]
-        for part in release.parts
+        for side in release.sides
+        for part in side
     ]
 
 
@@ -59,7 +60,7 @@ def test_no_data_is_too_much_for_a_mechanism(
     assert (estimates <= largest).all()
     assert (estimates >= (-largest if signed else 0)).all()
     assert release.epsilon <= 1
-    assert len(release.parts) == (2 if signed and mechanism != "laplace" else 1)
+    assert len(release.sides) == (2 if signed and mechanism != "laplace" else 1)
 
 
 @pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "laplace"])
@@ -154,15 +155,15 @@ def test_hash_seeds_and_row_functions_never_repeat() -> None:
         release = sparsedp.release({"a": 3}, epsilon=1, mechanism="alp", nonzero=1, upper=4)
         assert release.key_space.seed is not None
         seeds.update(release.key_space.seed)
-        functions.update(row.tobytes() for row in release.parts[0]["embedding.functions"])
-    levels = len(release.parts[0]["embedding.functions"])
+        functions.update(row.tobytes() for row in release.sides[0][0]["embedding.functions"])
+    levels = len(release.sides[0][0]["embedding.functions"])
     assert len(seeds) == 2 * 1000
     assert len(functions) == levels * 1000
 
 
 def test_the_two_halves_of_a_signed_release_have_row_functions_of_their_own() -> None:
-    positive, negative = sparsedp.release({"a": 3}, epsilon=1, mechanism="alp", nonzero=1, signed=True).parts
-    functions = np.concatenate([positive["embedding.functions"], negative["embedding.functions"]])
+    positive, negative = sparsedp.release({"a": 3}, epsilon=1, mechanism="alp", nonzero=1, signed=True).sides
+    functions = np.concatenate([positive[0]["embedding.functions"], negative[0]["embedding.functions"]])
     assert len({row.tobytes() for row in functions}) == len(functions)
 
 
@@ -200,7 +201,7 @@ def test_delta_is_never_overspent(mechanism: str, delta: float, rule: str) -> No
 
 
 def arrays(release: Release) -> list[bytes]:
-    return [array.tobytes() for part in release.parts for array in part.values()]
+    return [array.tobytes() for side in release.sides for part in side for array in part.values()]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

@@ -83,7 +83,7 @@ def test_sums_are_unbiased_with_an_honest_standard_error() -> None:
 
 def test_more_keys_than_planned_lose_accuracy_and_nothing_else() -> None:
     crowded = build(seed=5, nonzero=KEYS // 4)
-    assert not crowded.parts[0]["retrieval.filled"][0]
+    assert not crowded.sides[0][0]["retrieval.filled"][0]
     small = crowded.lookup(np.flatnonzero(COUNTS < 10), clamp=False)
     assert abs(small.mean()) < 0.1  # pure noise around zero
     assert np.abs(crowded.lookup(np.arange(100)) - COUNTS[:100]).mean() < 2  # large counts are in the table

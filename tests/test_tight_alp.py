@@ -97,7 +97,7 @@ def test_a_stored_key_leaves_the_embedding() -> None:
     assert len(release.stored().keys) >= KEYS
     at = 0
     for level in plan.blocks.ladder.levels:
-        seen = release.parts[0]["embedding.symbols"][at : at + level.symbols]
+        seen = release.sides[0][0]["embedding.symbols"][at : at + level.symbols]
         assert chi_square_p(seen, level.law[0] * seen.sum()) > LEVEL
         at += level.symbols
 

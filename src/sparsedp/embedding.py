@@ -71,6 +71,13 @@ _BLOCK_WORDS = BLOCK_BITS // 64
 _CHUNK_BLOCKS = 2048
 
 
+def zero_lines(lines: int) -> Words:
+    """Zeros on whole cache lines, so that a block is one of them."""
+    room = np.zeros((lines + 1) * _BLOCK_WORDS, np.uint64)
+    skip = -room.__array_interface__["data"][0] // 8 % _BLOCK_WORDS
+    return room[skip : skip + lines * _BLOCK_WORDS]
+
+
 @dataclass(frozen=True)
 class Blocks:
     """Noisy symbols of a ladder in cache-line blocks: a key owns one 512-bit block, and in it one cell per level.
@@ -86,8 +93,8 @@ class Blocks:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the blocks, of the padding word and of the three seeds."""
-        return 8 * (self.blocks * _BLOCK_WORDS + 1 + 3)
+        """Bytes of the blocks and of the three seeds."""
+        return 8 * (self.blocks * _BLOCK_WORDS + 3)
 
     @property
     def cells(self) -> tuple[int, ...]:
@@ -110,7 +117,7 @@ class Blocks:
         thresholds = np.concatenate(
             [np.append(np.uint64(len(level.masses)), level.thresholds.ravel()) for level in self.ladder.levels]
         )
-        array = np.zeros(self.blocks * _BLOCK_WORDS + 1, np.uint64)
+        array = zero_lines(self.blocks)
         cells = sum(self.rows)
 
         def fill(first: int, size: int, keys: slice, words: Words) -> None:
@@ -140,7 +147,17 @@ class Blocks:
         """How often each symbol of each level occurs in the array."""
         return _native.count_symbols(array, self._shape, self.blocks)
 
-    def read(self, array: Words, seeds: Words, values: npt.NDArray[np.float64], ids: Words) -> npt.NDArray[np.float64]:
-        """For each id the value of its pattern, from a table of all 2^bits patterns."""
+    def reader(
+        self,
+        tables: list[_native.Table],
+        parts: list[Words],
+        seeds: Words,
+        values: npt.NDArray[np.float64],
+        factor: float = 1.0,
+        offset: float = 0.0,
+    ) -> _native.BlockReader:
+        """Answers ids: factor · value + offset for a stored one, else the value of its pattern among all 2^bits."""
         first, second, row = (int(seed) for seed in seeds)
-        return _native.read_blocks(array, self._shape, self.blocks, self.hashed, first, second, row, values, ids)
+        return _native.BlockReader(
+            tables, parts, self._shape, self.blocks, self.hashed, first, second, row, values, factor, offset
+        )

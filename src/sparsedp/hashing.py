@@ -46,7 +46,11 @@ class KeySpace:
 
     def id(self, key: Key) -> int:
         """The id of one key."""
-        return int(self._from_sequence([key])[0])
+        if self.seed is not None:
+            fingerprint = _native.hash_key(self.seed[0], self.seed[1], key)
+            if fingerprint is not None:
+                return fingerprint
+        return int(self._from_sequence([key])[0])  # and say what is wrong with a bad one
 
     def ids(self, keys: object) -> Words:
         """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable of keys."""

@@ -13,12 +13,14 @@ import numpy.typing as npt
 from .errors import ParameterError
 from .hashing import Key, KeySpace
 from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
-from .mechanisms import Arrays, Plan, Problem, Reader, create_plan, mechanism_named
+from .mechanisms import Parts, Plan, Problem, Reader, create_plan, mechanism_named, tables_of
 from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, resolve_mechanism
 from .randomness import Randomness, Words, fresh_randomness
 from .table import Counts, add_noise
 
 Floats = npt.NDArray[np.float64]
+
+_PIECE = 1 << 17
 
 
 class Stored(NamedTuple):
@@ -44,7 +46,7 @@ class Release:
 
     plan: Plan
     key_space: KeySpace
-    parts: tuple[Arrays, ...]  # the counts, and for signed values a second release of their negatives
+    sides: tuple[Parts, ...]  # of the counts, and for signed values a second release of their negatives
     reproducible: bool
 
     @property
@@ -65,10 +67,16 @@ class Release:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for part in self.parts for array in part.values())
+        return sum(array.nbytes for side in self.sides for part in side for array in part.values())
 
     def __getitem__(self, key: Key) -> float:
-        return float(self._estimates(np.array([self.key_space.id(key)], np.uint64), None, "flat", clamp=True)[0])
+        id = self.key_space.id(key)
+        low, high = self.plan.limits
+        readers = self._readers
+        cells = readers[0].estimate_one(id)
+        if len(readers) == 2:
+            cells -= readers[1].estimate_one(id)
+        return min(max(cells, low), high) * self._step
 
     def lookup(self, keys: object, *, estimator: str | None = None, prior: str = "flat", clamp: bool = True) -> Floats:
         """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
@@ -77,6 +85,13 @@ class Release:
         next to the "flat" prior one that is "fitted" to the release, for when the asked keys mostly exist and are
         small. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to [0, upper].
         """
+        if isinstance(keys, np.ndarray) and len(keys) > _PIECE and keys.dtype.kind in "iu" and self.key_space.seed:
+            # By pieces whose fingerprints stay in the cache.
+            estimates = np.empty(len(keys))
+            for start in range(0, len(keys), _PIECE):
+                ids = self.key_space.ids(keys[start : start + _PIECE])
+                estimates[start : start + _PIECE] = self._estimates(ids, estimator, prior, clamp)
+            return estimates
         return self._estimates(self.key_space.ids(keys), estimator, prior, clamp)
 
     def interval(self, keys: object, confidence: float = 0.95, *, prior: str = "flat") -> tuple[Floats, Floats]:
@@ -87,7 +102,7 @@ class Release:
         if not 0 < confidence < 1:
             raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
         ids = self.key_space.ids(keys)
-        failure = (1 - confidence) / len(self.parts)
+        failure = (1 - confidence) / len(self.sides)
         bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
         low, high = bounds[0]
         if len(bounds) == 2:
@@ -112,24 +127,29 @@ class Release:
 
     def stored(self) -> Stored:
         """The explicitly stored keys and their values, ascending by key."""
-        tables = [self.plan.stored(part) for part in self.parts]
-        keys = np.concatenate([table.ids for table in tables])
-        values = np.concatenate([sign * table.values for sign, table in zip((1, -1), tables, strict=False)])
+        tables = [(sign, table) for sign, side in zip((1, -1), self.sides, strict=False) for table in tables_of(side)]
+        keys = np.concatenate([np.empty(0, np.uint64), *(table.ids for _, table in tables)])
+        values = np.concatenate([np.empty(0, np.int64), *(sign * table.values for sign, table in tables)])
         order = np.argsort(keys, kind="stable")
         return Stored(keys[order], values[order] * self._step)
 
-    @property
+    @cached_property
     def _step(self) -> float:
         return float(self.plan.problem.neighbours.step)
 
     @cached_property
     def _readers(self) -> tuple[Reader, ...]:
-        return tuple(self.plan.reader(part) for part in self.parts)
+        return tuple(self.plan.reader(side) for side in self.sides)
 
     def _estimates(self, ids: Words, estimator: str | None, prior: str, clamp: bool) -> Floats:
         first, *second = (reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers)
-        cells = first - second[0] if second else first
-        return (self.plan.clamp(cells) if clamp else cells) * self._step
+        for other in second:
+            first -= other
+        if clamp:
+            np.clip(first, *self.plan.limits, out=first)
+        if self._step != 1:
+            first *= self._step
+        return first
 
     def __repr__(self) -> str:
         note = ", reproducible: for tests only" if self.reproducible else ""
@@ -207,8 +227,8 @@ def release(
     ids, cells = to_cells(key_ids(pairs, space), pairs, draft.problem.neighbours, randomness)
     ids, cells = cut(ids, cells, draft.problem.upper_cells)
     plan = draft.finish(draft.noisy_sum(cells, randomness))
-    parts = _build_parts(plan, ids, cells, randomness)
-    return Release(plan.observed(parts[0]), space, parts, randomness.reproducible)
+    sides = _build_sides(plan, ids, cells, randomness)
+    return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
 
 
 @dataclass(frozen=True)
@@ -240,11 +260,11 @@ def _plan(problem: Problem, mechanism: str, share: float, options: dict[str, obj
     return _Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
 
 
-def _build_parts(plan: Plan, ids: Words, cells: Counts, randomness: Randomness) -> tuple[Arrays, ...]:
+def _build_sides(plan: Plan, ids: Words, cells: Counts, randomness: Randomness) -> tuple[Parts, ...]:
     if plan.releases == 1:
-        return (plan.build(ids, cells, randomness),)
+        return ((plan.build(ids, cells, randomness),),)
     positive, negative = cells > 0, cells < 0
     return (
-        plan.build(ids[positive], cells[positive], randomness),
-        plan.build(ids[negative], -cells[negative], randomness),
+        (plan.build(ids[positive], cells[positive], randomness),),
+        (plan.build(ids[negative], -cells[negative], randomness),),
     )

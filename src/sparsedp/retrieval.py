@@ -94,17 +94,17 @@ class LinearSystem:
         bytes_of_slots = slots.view(np.uint8).reshape(-1, 8)[:, : self.width]
         return np.concatenate([bytes_of_slots.ravel(), np.zeros(8, np.uint8)])
 
-    def read(
+    def reader(
         self,
+        table: _native.Table,
         packed: npt.NDArray[np.uint8],
         seed: Words,
         lasts: Words,
         values: npt.NDArray[np.float64],
-        ids: Words,
-    ) -> npt.NDArray[np.float64]:
-        """For each id the value of the bucket that its XOR falls into; lasts are the buckets' largest numbers."""
-        return _native.read_retrieval(
-            packed, self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, lasts, values, ids
+    ) -> _native.SlotReader:
+        """Answers ids: the value of a stored one, else that of the bucket its XOR falls into; lasts end the buckets."""
+        return _native.SlotReader(
+            [table], packed, self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, lasts, values
         )
 
 

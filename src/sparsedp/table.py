@@ -41,26 +41,14 @@ class Table:
         order = np.argsort(ids)
         return cls(ids[order], values[order])
 
+    @cached_property
+    def index(self) -> _native.Table:
+        """The table with a directory of its ids: made, and their order checked, in one pass at first use."""
+        return _native.Table(self.ids, self.values)
+
     def find(self, ids: Words) -> tuple[npt.NDArray[np.bool_], Counts]:
         """Which of the ids are stored, and their values (0 where not)."""
-        at = _native.find(self.ids, ids)
-        stored = at >= 0
-        values = np.zeros(len(ids), np.int64)
-        values[stored] = self.values[at[stored]]
-        return stored, values
-
-
-def thresholded_interval(
-    table: Table, ids: Words, threshold: int, error: float
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Which ids are stored, and bounds of every count that hold whenever its noise is at most `error`.
-
-    A stored value is off by its noise; a key that is not stored has count + noise below the threshold.
-    """
-    stored, values = table.find(ids)
-    low = np.where(stored, values - error, 0.0)
-    high = np.where(stored, values + error, threshold - 1 + error)
-    return stored, low, high
+        return self.index.find(ids)
 
 
 def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:

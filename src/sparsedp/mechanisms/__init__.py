@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..errors import ParameterError
 from ..privacy import check_number
 from .alp import AlpPlan
-from .base import Arrays, ErrorPrediction, Plan, Problem, Reader, check_privacy
+from .base import Arrays, ErrorPrediction, Parts, Plan, Problem, Reader, check_privacy, tables_of
 from .compact import CompactPlan
 from .laplace import LaplacePlan
 from .retrieval import RetrievalPlan
@@ -22,11 +22,13 @@ __all__ = [
     "MECHANISMS",
     "Arrays",
     "ErrorPrediction",
+    "Parts",
     "Plan",
     "Problem",
     "Reader",
     "create_plan",
     "mechanism_named",
+    "tables_of",
 ]
 
 Mechanism = (

@@ -21,7 +21,7 @@ from ..hashing import MOST_ROWS
 from ..randomness import Randomness, Words
 from ..rounding import LinearRounding
 from ..table import Counts
-from .base import Arrays, Estimates, Plan, Problem
+from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader
 
 # Without `upper`, counts beyond this many noise scales saturate.
 DEFAULT_UPPER_SCALES = 200
@@ -148,8 +148,9 @@ class AlpPlan(Plan):
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         return self.embedding.build(ids, counts, randomness)
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
-        return self.embedding.estimate(arrays, ids)
+    def reader(self, parts: Parts) -> Reader:
+        (arrays,) = parts
+        return ArrayReader(self, lambda ids: self.embedding.estimate(arrays, ids))
 
     def simulate(self, count: int, samples: int) -> Estimates:
         return self.clamp(self.embedding.simulate(count, samples))

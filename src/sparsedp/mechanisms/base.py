@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -26,6 +26,7 @@ from ..randomness import Randomness, Words
 from ..table import LARGEST_COUNT, Counts, Table
 
 Arrays: TypeAlias = dict[str, np.ndarray]
+Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
 Estimates: TypeAlias = npt.NDArray[np.float64]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -128,15 +129,11 @@ class Plan(ABC):
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """The arrays that are published. Ids are distinct, counts positive."""
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
-        """Unclamped estimates, in cells."""
-        raise NotImplementedError
-
-    def reader(self, arrays: Arrays) -> Reader:
+    @abstractmethod
+    def reader(self, parts: Parts) -> Reader:
         """What answers lookups from the arrays."""
-        return Reader(self, arrays)
 
-    def observed(self, arrays: Arrays) -> Plan:
+    def observed(self, parts: Parts) -> Plan:
         """The plan with its predictions brought up to what was published; the guarantee stays."""
         return self
 
@@ -157,18 +154,6 @@ class Plan(ABC):
     def error_with_probability_cells(self, failure: float) -> float:
         """An error that one entry exceeds with probability at most `failure`, in cells."""
         return math.inf
-
-    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
-        """Bounds (in cells, unclamped) that each miss their true count with probability at most `failure`."""
-        estimates = self.estimate(arrays, ids)
-        error = self.error_with_probability_cells(failure)
-        return estimates - error, estimates + error
-
-    def stored(self, arrays: Arrays) -> Table:
-        """The explicitly stored pairs, if the mechanism has any."""
-        if "table.ids" in arrays:
-            return Table(arrays["table.ids"], arrays["table.values"])
-        return Table(np.empty(0, np.uint64), np.empty(0, np.int64))
 
     @property
     def delta_parts(self) -> dict[str, float]:
@@ -294,21 +279,31 @@ class Plan(ABC):
             lines.append(f"  {shown:>12g}: {predicted.mean_absolute:.3g} ({low:+.3g} to {high:+.3g})")
         return "\n".join(lines)
 
-    def clamp(self, estimates: Estimates) -> Estimates:
-        """Cut estimates (in cells) to what a count can be: [0, upper], or [-upper, upper] when signed."""
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        """The least and the largest count, in cells: [0, upper], or [-upper, upper] when signed."""
         upper = math.inf if self.problem.upper_cells is None else float(self.problem.upper_cells)
-        return np.clip(estimates, -upper if self.problem.signed else 0.0, upper)
+        return -upper if self.problem.signed else 0.0, upper
+
+    def clamp(self, estimates: Estimates) -> Estimates:
+        """Cut estimates (in cells) to what a count can be."""
+        return np.clip(estimates, *self.limits)
 
 
-class Reader:
-    """Answers lookups from the arrays of one release of non-negative counts, in cells and unclamped."""
+class Reader(ABC):
+    """Answers lookups from the parts of one release of non-negative counts, in cells and unclamped."""
 
     estimators: ClassVar[tuple[str, ...]] = ("paper",)  # the first is the default
     priors: ClassVar[tuple[str, ...]] = ("flat",)
+    plan: Plan
 
-    def __init__(self, plan: Plan, arrays: Arrays) -> None:
-        self.plan = plan
-        self.arrays = arrays
+    @abstractmethod
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        """The estimates of many ids, in an array of their own."""
+
+    @abstractmethod
+    def estimate_one(self, id: int) -> float:
+        """The default estimate of one id."""
 
     def check(self, estimator: str | None, prior: str) -> tuple[str, str]:
         """The estimator and the prior, or `ParameterError` with those that this mechanism has."""
@@ -321,20 +316,37 @@ class Reader:
             raise ParameterError(f"prior of mechanism {name!r} must be one of {known}, got {prior!r}")
         return estimator or self.estimators[0], prior
 
-    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        """The estimates of many ids."""
-        return self.plan.estimate(self.arrays, ids)
-
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Bounds that each miss their true count with probability at most `failure`."""
-        return self.plan.interval(self.arrays, ids, failure)
+        estimates = self.estimate(ids, self.estimators[0], prior)
+        error = self.plan.error_with_probability_cells(failure)
+        return estimates - error, estimates + error
 
     def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
         """Estimates to be summed, and the variance of each."""
         variance = self.plan.noise_variance
         if variance is None:
             raise ParameterError(f"mechanism {self.plan.mechanism!r} has no unbiased estimates to sum")
-        return self.plan.estimate(self.arrays, ids), np.full(len(ids), variance)
+        return self.estimate(ids, self.estimators[0], self.priors[0]), np.full(len(ids), variance)
+
+
+class ArrayReader(Reader):
+    """A reader that needs no more than a function of the arrays and the ids."""
+
+    def __init__(self, plan: Plan, estimate: Callable[[Words], Estimates]) -> None:
+        self.plan = plan
+        self._estimate = estimate
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        return self._estimate(ids)
+
+    def estimate_one(self, id: int) -> float:
+        return float(self._estimate(np.array([id], np.uint64))[0])
+
+
+def tables_of(parts: Parts) -> list[Table]:
+    """The explicitly stored pairs of each part, if the mechanism has any."""
+    return [Table(arrays["table.ids"], arrays["table.values"]) for arrays in parts if "table.ids" in arrays]
 
 
 def check_privacy(plan: Plan) -> None:

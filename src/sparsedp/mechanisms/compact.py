@@ -29,7 +29,7 @@ from ..errors import MissingDependencyError, ParameterError
 from ..laws import TwoSided, precise, round_up
 from ..randomness import Randomness, Words
 from ..table import Counts, add_noise
-from .base import Arrays, Estimates, Plan, Problem, spread_noise
+from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise
 
 # Exponents of Mersenne primes 2^e - 1: the more bits, the larger the counts that fit.
 FIELD_EXPONENTS = (521, 607, 1279, 2203, 4253, 9689)
@@ -155,7 +155,12 @@ class CompactPlan(Plan):
         packed = b"".join(c.to_bytes(width, "little") for c in coefficients)
         return {"coefficients": np.frombuffer(packed, np.uint64).reshape(-1, self.element_words)}
 
+    def reader(self, parts: Parts) -> Reader:
+        (arrays,) = parts
+        return ArrayReader(self, lambda ids: self.estimate(arrays, ids))
+
     def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        """Unclamped estimates, in cells."""
         ring = polynomial_ring(self.buckets.prime)
         polynomial = ring([int.from_bytes(row.tobytes(), "little") for row in arrays["coefficients"]])
         elements = polynomial.multipoint_evaluate([int(i) for i in ids]) if len(ids) else []

@@ -17,7 +17,7 @@ from ..errors import ParameterError
 from ..laws import TwoSided
 from ..randomness import Randomness, Words
 from ..table import Counts, add_noise
-from .base import Arrays, Estimates, Plan, Problem, spread_noise
+from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise
 
 LARGEST_DOMAIN = 1 << 32
 
@@ -60,7 +60,12 @@ class LaplacePlan(Plan):
         dense[ids] = counts
         return {"values": add_noise(dense, self.noise, randomness)}
 
+    def reader(self, parts: Parts) -> Reader:
+        (arrays,) = parts
+        return ArrayReader(self, lambda ids: self.estimate(arrays, ids))
+
     def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+        """Unclamped estimates, in cells."""
         return arrays["values"][ids].astype(np.float64)
 
     def simulate(self, count: int, samples: int) -> Estimates:

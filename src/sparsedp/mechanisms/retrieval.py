@@ -27,7 +27,7 @@ from ..privacy import HEADROOM
 from ..randomness import Randomness, Words
 from ..retrieval import MOST_REDRAWS, LinearSystem
 from ..table import Counts, Table, add_noise
-from .base import Arrays, Estimates, Plan, Problem, spread_noise
+from .base import Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
 from .threshold import TABLE_ENTRY_NBYTES
 
 # Shares of δ: for a stored key that a neighbour lacks, for dependent rows, for an array that is too small.
@@ -212,12 +212,8 @@ class RetrievalPlan(Plan):
             "retrieval.filled": np.array([size <= self.room]),
         }
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
-        lasts = np.array([end - 1 for end in self.buckets.ends], np.uint64)
-        values = np.arange(self.buckets.lowest, self.buckets.threshold, dtype=np.float64)
-        read = self.system.read(arrays["retrieval.slots"], arrays["retrieval.seed"], lasts, values, ids)
-        stored, noisy = self.stored(arrays).find(ids)
-        return np.where(stored, noisy, read)
+    def reader(self, parts: Parts) -> Reader:
+        return SlotReader(self, parts)
 
     def simulate(self, count: int, samples: int) -> Estimates:
         noisy = np.maximum(count + spread_noise(self.buckets.noise, samples), self.buckets.lowest)
@@ -238,6 +234,25 @@ class RetrievalPlan(Plan):
 
     def error_with_probability_cells(self, failure: float) -> float:
         return bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+
+
+class SlotReader(Reader):
+    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into."""
+
+    def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
+        self.plan = plan
+        ((arrays,), (table,)) = parts, tables_of(parts)
+        lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
+        values = np.arange(plan.buckets.lowest, plan.buckets.threshold, dtype=np.float64)
+        self._slots = plan.system.reader(
+            table.index, arrays["retrieval.slots"], arrays["retrieval.seed"], lasts, values
+        )
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        return self._slots.read(ids)
+
+    def estimate_one(self, id: int) -> float:
+        return self._slots.read_one(id)
 
 
 def _step_delta(problem: Problem) -> Fraction:

@@ -12,11 +12,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from .. import bounds
+from .. import _native, bounds
 from ..errors import ParameterError
 from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, Stage, thresholded_interval
-from .base import Arrays, Estimates, Plan, Problem, spread_noise
+from ..table import Counts, PureStage, Stage
+from .base import Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
 
 TABLE_ENTRY_NBYTES = 16
 LEAST_STORED_ZEROS = 1e-9
@@ -58,12 +58,8 @@ class TablePlan(Plan):
         table = self.stage.select(ids, counts, randomness)
         return {"table.ids": table.ids, "table.values": table.values}
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
-        return self.stored(arrays).find(ids)[1].astype(np.float64)
-
-    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
-        return thresholded_interval(self.stored(arrays), ids, self.stage.threshold, noise)[1:]
+    def reader(self, parts: Parts) -> Reader:
+        return TableReader(self, parts)
 
     @property
     def expected_error_cells(self) -> float:
@@ -78,6 +74,32 @@ class TablePlan(Plan):
         # A key that is not stored has x + η < T, so the error x is below T - η.
         noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
         return self.stage.threshold + noise
+
+
+class TableReader(Reader):
+    """Stored keys from the table; of all others it is known that they did not reach the threshold."""
+
+    plan: TablePlan
+
+    def __init__(self, plan: TablePlan, parts: Parts) -> None:
+        self.plan = plan
+        self._tables = [table.index for table in tables_of(parts)]
+        self._values = self._reader(0.0, 0.0)
+
+    def _reader(self, offset: float, unstored: float) -> _native.TableReader:
+        return _native.TableReader(self._tables, self.plan.problem.hashed, 1.0, offset, unstored)
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        return self._values.read(ids)
+
+    def estimate_one(self, id: int) -> float:
+        return self._values.read_one(id)
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """A stored value is off by its noise; a key that is not stored has count + noise below the threshold."""
+        noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
+        high = self._reader(noise, self.plan.stage.threshold - 1 + noise)
+        return self._reader(-noise, 0.0).read(ids), high.read(ids)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from .. import bounds
 from ..errors import ParameterError
 from ..laws import precise
 from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, StableStage, Stage, thresholded_interval
+from ..table import Counts, PureStage, StableStage, Stage
 from .alp import Embedding
-from .base import Arrays, Estimates, Plan, Problem, spread_noise
+from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
@@ -96,13 +96,11 @@ class ThresholdAlpPlan(Plan):
             arrays |= {"table.ids": table.ids, "table.values": table.values}
         return arrays
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
-        """The stored value where the key is stored, whatever it is, and the ALP estimate otherwise."""
-        estimates = self.embedding.estimate(arrays, ids)
+    def reader(self, parts: Parts) -> Reader:
+        (arrays,) = parts
         if self.stage is None:
-            return estimates
-        stored, values = self.stored(arrays).find(ids)
-        return np.where(stored, values, estimates)
+            return ArrayReader(self, lambda ids: self.embedding.estimate(arrays, ids))
+        return ThresholdAlpReader(self, self.stage, arrays)
 
     def simulate(self, count: int, samples: int) -> Estimates:
         estimates = self.embedding.simulate(count, samples)
@@ -114,21 +112,6 @@ class ThresholdAlpPlan(Plan):
             noisy = count + spread_noise(self.stage.noise, len(estimates))
             stored, values = noisy >= self.stage.threshold, noisy.astype(np.float64)
         return self.clamp(np.where(stored, values, estimates))
-
-    def interval(self, arrays: Arrays, ids: Words, failure: float) -> tuple[Estimates, Estimates]:
-        """Half of the failures to the noise, half to ALP; a saturated embedding bounds a count from below only."""
-        estimates = self.embedding.estimate(arrays, ids)
-        if self.stage is None:
-            error = self.error_with_probability_cells(failure)
-            return estimates - error, estimates + error
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure / 2)
-        error = self.embedding.bounds.error_with_probability(failure / 2) * self.embedding.unit_cells
-        stored, low, high = thresholded_interval(self.stored(arrays), ids, self.stage.threshold, noise)
-        unsaturated = estimates + error < self.stage.threshold
-        low = np.where(stored, low, np.maximum(low, estimates - error))
-        high = np.where(~stored & unsaturated, np.minimum(high, estimates + error), high)
-        # The top level reaches a little beyond the threshold; an interval contains its estimate.
-        return low, np.where(stored, high, np.maximum(high, estimates))
 
     @property
     def expected_error_cells(self) -> float:
@@ -149,3 +132,36 @@ class ThresholdAlpPlan(Plan):
             return self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells
         noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure / 2)
         return noise + self.embedding.bounds.error_with_probability(failure / 2) * self.embedding.unit_cells
+
+
+class ThresholdAlpReader(Reader):
+    """The stored value where the key is stored, whatever it is, and the ALP estimate otherwise."""
+
+    plan: ThresholdAlpPlan
+
+    def __init__(self, plan: ThresholdAlpPlan, stage: Stage, arrays: Arrays) -> None:
+        self.plan = plan
+        self._stage = stage
+        self._arrays = arrays
+        (self._table,) = tables_of((arrays,))
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        stored, values = self._table.find(ids)
+        return np.where(stored, values, self.plan.embedding.estimate(self._arrays, ids))
+
+    def estimate_one(self, id: int) -> float:
+        return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """Half of the failures to the noise, half to ALP; a saturated embedding bounds a count from below only."""
+        embedding, threshold = self.plan.embedding, self._stage.threshold
+        estimates = embedding.estimate(self._arrays, ids)
+        noise = bounds.geometric_error_with_probability(float(self._stage.noise.rate), failure / 2)
+        error = embedding.bounds.error_with_probability(failure / 2) * embedding.unit_cells
+        stored, values = self._table.find(ids)
+        unsaturated = estimates + error < threshold
+        low = np.where(stored, values - noise, np.maximum(0.0, estimates - error))
+        high = np.where(stored, values + noise, threshold - 1 + noise)
+        high = np.where(~stored & unsaturated, np.minimum(high, estimates + error), high)
+        # The top level reaches a little beyond the threshold; an interval contains its estimate.
+        return low, np.where(stored, high, np.maximum(high, estimates))

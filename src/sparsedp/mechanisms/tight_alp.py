@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from .. import bounds
+from .. import _native, bounds
 from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above, poisson_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
@@ -26,8 +26,8 @@ from ..ladder import Ladder
 from ..laws import log_bounds, precise
 from ..privacy import HEADROOM, check_number
 from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, StableStage, Stage, thresholded_interval
-from .base import Arrays, Estimates, Plan, Problem, Reader, spread_noise
+from ..table import Counts, PureStage, StableStage, Stage
+from .base import Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
@@ -126,12 +126,12 @@ class TightAlpPlan(Plan):
             "embedding.symbols": self.blocks.count_symbols(array),
         }
 
-    def reader(self, arrays: Arrays) -> Reader:
-        return TightReader(self, arrays)
+    def reader(self, parts: Parts) -> Reader:
+        return TightReader(self, parts)
 
-    def observed(self, arrays: Arrays) -> TightAlpPlan:
+    def observed(self, parts: Parts) -> TightAlpPlan:
         """The plan whose loads are those of the release."""
-        counts = arrays["embedding.symbols"]
+        counts = np.sum([arrays["embedding.symbols"] for arrays in parts], axis=0)
         loads, at = [], 0
         for level in self.blocks.ladder.levels:
             loads.append(fit_load(level, counts[at : at + level.symbols]))
@@ -201,34 +201,41 @@ class TightReader(Reader):
     priors = PRIORS
     plan: TightAlpPlan
 
-    def __init__(self, plan: TightAlpPlan, arrays: Arrays) -> None:
-        super().__init__(plan.observed(arrays), arrays)
-        self._table = plan.stored(arrays)
-        self._estimates = lru_cache(maxsize=8)(self.plan.decoder.estimates)
+    def __init__(self, plan: TightAlpPlan, parts: Parts) -> None:
+        self.plan = plan.observed(parts)
+        self._tables = [table.index for table in tables_of(parts)]
+        self._parts = [arrays["embedding.blocks"] for arrays in parts]
+        self._seeds = parts[0]["embedding.seeds"]
+        self._values = lru_cache(maxsize=8)(self.plan.decoder.estimates)
         self._intervals = lru_cache(maxsize=8)(self.plan.decoder.intervals)
+        self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._values(*kind)))
 
-    def _read(self, values: Floats, ids: Words) -> Estimates:
-        return self.plan.blocks.read(self.arrays["embedding.blocks"], self.arrays["embedding.seeds"], values, ids)
+    def _reader(self, values: Floats, factor: float = 1.0, offset: float = 0.0) -> _native.BlockReader:
+        return self.plan.blocks.reader(self._tables, self._parts, self._seeds, values, factor, offset)
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        stored, values = self._table.find(ids)
-        return np.where(stored, values, self._read(self._estimates(estimator, prior), ids))
+        return self._estimates(estimator, prior).read(ids)
+
+    def estimate_one(self, id: int) -> float:
+        return self._default.read_one(id)
+
+    @cached_property
+    def _default(self) -> _native.BlockReader:
+        return self._estimates(ESTIMATORS[0], PRIORS[0])
 
     def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
         """Posterior means and variances under the flat prior: biased upwards near zero, where counts cannot be less."""
-        stored, values = self._table.find(ids)
         noise = bounds.geometric_variance(float(self.plan.stage.noise.rate))
-        means, variances = self._estimates("mean", "flat"), self.plan.decoder.variances("flat")
-        return np.where(stored, values, self._read(means, ids)), np.where(stored, noise, self._read(variances, ids))
+        variances = self._reader(self.plan.decoder.variances("flat"), 0.0, noise)
+        return self.estimate(ids, "mean", "flat"), variances.read(ids)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Of stored keys from the law of the noise, of others from the posterior."""
         noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
-        stored, low, high = thresholded_interval(self._table, ids, self.plan.stage.threshold, noise)
-        estimates = self._estimates(ESTIMATORS[0], prior)
+        estimates = self._values(ESTIMATORS[0], prior)
         below, above = self._intervals(failure, prior)
         below, above = np.minimum(below, estimates), np.maximum(above, estimates)
-        return np.where(stored, low, self._read(below, ids)), np.where(stored, high, self._read(above, ids))
+        return self._reader(below, 1.0, -noise).read(ids), self._reader(above, 1.0, noise).read(ids)
 
 
 def unstored_chances(stage: Stage, counts: int) -> list[tuple[Fraction, ...]]:
