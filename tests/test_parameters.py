@@ -140,17 +140,21 @@ EXPORTED = {
     "Comparison",
     "ErrorCurves",
     "ErrorPrediction",
+    "FormatError",
     "InputError",
     "KeyTypeError",
     "MissingDependencyError",
     "ParameterError",
     "Plan",
     "Release",
+    "ReproducibleReleaseError",
     "SparseDPError",
     "compare",
     "error_curves",
+    "load",
     "plan",
     "release",
+    "verify",
 }
 
 
@@ -168,6 +172,7 @@ def test_the_exported_names_are_these() -> None:
 def test_every_exception_is_one_of_ours_and_of_a_standard_kind() -> None:
     kinds = {
         sparsedp.ParameterError: ValueError,
+        sparsedp.FormatError: ValueError,
         sparsedp.InputError: ValueError,
         sparsedp.KeyTypeError: TypeError,
         sparsedp.MissingDependencyError: ImportError,

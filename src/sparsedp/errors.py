@@ -4,6 +4,8 @@
     ├── ParameterError (ValueError)      a public parameter is wrong; raised before any data is read
     ├── InputError (ValueError)          the data is malformed: not a number, negative, not a key
     │   └── KeyTypeError (TypeError)     a key is of a type that cannot be a key
+    ├── FormatError (ValueError)         a file is damaged, or no release
+    ├── ReproducibleReleaseError         a release was built with test-only randomness
     └── MissingDependencyError (ImportError)   an optional package is needed for this
 
 Every message says what was wrong, the value, and the fix. Nothing else raised while a release is built may
@@ -25,6 +27,14 @@ class InputError(SparseDPError, ValueError):
 
 class KeyTypeError(InputError, TypeError):
     """A key is of a type that cannot be a key."""
+
+
+class FormatError(SparseDPError, ValueError):
+    """A file is damaged, of a newer format, or no release at all."""
+
+
+class ReproducibleReleaseError(SparseDPError):
+    """A release was built with the test-only randomness, which protects nobody."""
 
 
 class MissingDependencyError(SparseDPError, ImportError):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from pickle import PicklingError
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .errors import ParameterError
+from . import files
+from .errors import FormatError, ParameterError, ReproducibleReleaseError
 from .hashing import Key, KeySpace
 from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
 from .mechanisms import Parts, Plan, Problem, Reader, create_plan, mechanism_named, tables_of
@@ -21,6 +25,13 @@ from .table import Counts, add_noise
 Floats = npt.NDArray[np.float64]
 
 _PIECE = 1 << 17
+
+
+class Source(NamedTuple):
+    """The file that a release was loaded from."""
+
+    path: Path
+    digest: str
 
 
 class Stored(NamedTuple):
@@ -40,14 +51,18 @@ class Sum(NamedTuple):
     standard_error: float
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Release:
-    """A differentially private sparse vector: everything in it may be published."""
+    """A differentially private sparse vector: everything in it may be published.
+
+    It never changes and may be shared between threads. It pickles as the path of its file if it was loaded from one.
+    """
 
     plan: Plan
     key_space: KeySpace
     sides: tuple[Parts, ...]  # of the counts, and for signed values a second release of their negatives
     reproducible: bool
+    source: Source | None = None
 
     @property
     def epsilon(self) -> float:
@@ -128,10 +143,30 @@ class Release:
     def stored(self) -> Stored:
         """The explicitly stored keys and their values, ascending by key."""
         tables = [(sign, table) for sign, side in zip((1, -1), self.sides, strict=False) for table in tables_of(side)]
+        for _, table in tables:
+            assert table.index  # which is refused if a file has the ids in disorder
         keys = np.concatenate([np.empty(0, np.uint64), *(table.ids for _, table in tables)])
         values = np.concatenate([np.empty(0, np.int64), *(sign * table.values for sign, table in tables)])
         order = np.argsort(keys, kind="stable")
         return Stored(keys[order], values[order] * self._step)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to one file, which appears under its name when it is complete and on disk.
+
+        An older file of that name is replaced. A release of several parts becomes a new directory.
+        """
+        files.save(self._contents, Path(path))
+
+    @property
+    def _contents(self) -> files.Contents:
+        return files.Contents(self.plan, self.key_space, self.sides, self.reproducible)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.source is not None:
+            return _reopen, (str(self.source.path), self.source.digest)
+        if self.plan.problem.parts > 1:
+            raise PicklingError("a release of several parts must be saved and loaded before it can be pickled")
+        return _from_bytes, (files.to_bytes(self._contents),)
 
     @cached_property
     def _step(self) -> float:
@@ -154,6 +189,46 @@ class Release:
     def __repr__(self) -> str:
         note = ", reproducible: for tests only" if self.reproducible else ""
         return f"<Release {self.mechanism}, ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, {self.nbytes} bytes{note}>"
+
+
+def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> Release:
+    """Open a release: a file, or a directory of parts.
+
+    Its header is checked completely, exact ε and δ included, and its arrays are mapped, so opening takes milliseconds
+    and no memory at any size. `verify` also checks every byte of the arrays.
+
+    `allow_reproducible` opens releases that were built with the test-only randomness and protect nobody.
+    """
+    resolved = Path(path).absolute()
+    contents = files.load(resolved)
+    if contents.reproducible and not allow_reproducible:
+        raise ReproducibleReleaseError(
+            f"{path} was built with reproducible randomness, which protects nobody; "
+            "pass allow_reproducible=True to open it in a test"
+        )
+    assert contents.digest is not None
+    return _from_contents(contents, Source(resolved, contents.digest))
+
+
+def verify(path: str | os.PathLike[str]) -> None:
+    """`FormatError` unless every byte of a saved release is as it was written, and its guarantee is what it states."""
+    files.verify(Path(path))
+
+
+def _from_contents(contents: files.Contents, source: Source | None = None) -> Release:
+    return Release(contents.plan, contents.key_space, contents.sides, contents.reproducible, source)
+
+
+def _from_bytes(content: bytes) -> Release:
+    return _from_contents(files.load_bytes(content))
+
+
+def _reopen(path: str, digest: str) -> Release:
+    """The release that was pickled by its path, or `FormatError` if there is another one now."""
+    opened = load(path, allow_reproducible=True)  # whoever pickled it had opened it
+    if opened.source is None or opened.source.digest != digest:
+        raise FormatError(f"{path} has been replaced since the release was pickled")
+    return opened
 
 
 def release(

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from .errors import FormatError
 from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
 from .privacy import QUANTISATION
 from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, two_sided
@@ -44,7 +45,10 @@ class Table:
     @cached_property
     def index(self) -> _native.Table:
         """The table with a directory of its ids: made, and their order checked, in one pass at first use."""
-        return _native.Table(self.ids, self.values)
+        try:
+            return _native.Table(self.ids, self.values)
+        except ValueError as error:
+            raise FormatError(f"a stored table is damaged: {error}") from None
 
     def find(self, ids: Words) -> tuple[npt.NDArray[np.bool_], Counts]:
         """Which of the ids are stored, and their values (0 where not)."""

@@ -26,6 +26,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Reader",
+    "check_privacy",
     "create_plan",
     "mechanism_named",
     "tables_of",

@@ -7,6 +7,7 @@ only. Proof: docs/privacy.md, "ALP". Exact test: tests/test_exact_alp.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,11 +18,11 @@ from .. import _native
 from ..bounds import AlpBounds
 from ..embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability
 from ..errors import ParameterError
-from ..hashing import MOST_ROWS
+from ..hashing import MOST_ROWS, ROW_PRIME
 from ..randomness import Randomness, Words
 from ..rounding import LinearRounding
 from ..table import Counts
-from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader
+from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader
 
 # Without `upper`, counts beyond this many noise scales saturate.
 DEFAULT_UPPER_SCALES = 200
@@ -75,6 +76,22 @@ class Embedding:
         heights = self.rounding.heights(counts, randomness)
         array, functions = self.columns.project(ids, heights, randomness)
         return {"embedding.bits": array, "embedding.functions": functions}
+
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        """The bits of all levels, and their row functions."""
+        levels = self.columns.levels
+        return {
+            "embedding.bits": (np.uint64, (levels * self.columns.words_per_level,)),
+            "embedding.functions": (np.uint64, (levels, 4)),
+        }
+
+    def wrong_arrays(self, arrays: Arrays) -> Iterator[str]:
+        """What is wrong with the row functions: a must be in 1..P - 1, b in 0..P - 1."""
+        for a_low, a_high, b_low, b_high in arrays["embedding.functions"].tolist():
+            if not 1 <= a_high << 64 | a_low < ROW_PRIME or b_high << 64 | b_low >= ROW_PRIME:
+                yield "embedding.functions must be coefficients below 2^89 - 1"
+                return
 
     def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
         """ALP-estimator, in cells."""
@@ -145,8 +162,15 @@ class AlpPlan(Plan):
     def access(self) -> int:
         return self.embedding.columns.levels
 
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        return self.embedding.array_shapes
+
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         return self.embedding.build(ids, counts, randomness)
+
+    def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
+        yield from self.embedding.wrong_arrays(parts[0])
 
     def reader(self, parts: Parts) -> Reader:
         (arrays,) = parts

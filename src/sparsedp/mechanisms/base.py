@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -27,7 +27,10 @@ from ..table import LARGEST_COUNT, Counts, Table
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
+ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
 Estimates: TypeAlias = npt.NDArray[np.float64]
+
+TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SAMPLES = 200_000
@@ -47,6 +50,7 @@ class Problem:
     upper: Fraction | None = None
     signed: bool = False
     sizing_loss: Decimal = Decimal(0)  # step loss already spent on estimating the size
+    parts: int = 1  # pieces that are built one by one, each for its share of the keys
 
     @cached_property
     def step_budget(self) -> Decimal:
@@ -125,9 +129,24 @@ class Plan(ABC):
     def access(self) -> int:
         """Memory reads of one lookup."""
 
+    @property
+    @abstractmethod
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        """The arrays that each part of `build` has: their types and shapes, with None for a noisy length."""
+
     @abstractmethod
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """The arrays that are published. Ids are distinct, counts positive."""
+
+    def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
+        """What is wrong with arrays of the right shapes: small ones always, all of them if thorough."""
+        for arrays, table in zip(parts, tables_of(parts), strict=False):
+            if not self.problem.hashed and len(table.ids) and int(table.ids[-1]) >= self.problem.domain:
+                yield "table.ids must be below the domain"
+            if thorough and len(table.ids):
+                largest = max(int(arrays["table.values"].max()), -int(arrays["table.values"].min()))
+                if table.index is None or largest > LARGEST_COUNT:
+                    yield "table.values must be at most 2^61"
 
     @abstractmethod
     def reader(self, parts: Parts) -> Reader:
@@ -178,10 +197,15 @@ class Plan(ABC):
         return Fraction(0)
 
     @cached_property
-    def epsilon(self) -> float:
-        """The exact ε of the thresholds in use, rounded up; never above the one asked for."""
+    def exact_epsilon(self) -> float:
+        """The exact ε of the thresholds in use, rounded up."""
         with precise(ROUND_CEILING):
             return self.problem.neighbours.epsilon(self.step_loss + self.problem.sizing_loss)
+
+    @property
+    def epsilon(self) -> float:
+        """The ε that the release states: the exact one; never above the one asked for."""
+        return self.exact_epsilon
 
     @cached_property
     def delta(self) -> float:
@@ -351,9 +375,9 @@ def tables_of(parts: Parts) -> list[Table]:
 
 def check_privacy(plan: Plan) -> None:
     """Refuse a plan whose computed ε or δ exceeds what was asked for: a bug, found before any data is touched."""
-    if plan.epsilon > plan.problem.epsilon or plan.delta > plan.problem.delta:
+    if max(plan.exact_epsilon, plan.epsilon) > plan.problem.epsilon or plan.delta > plan.problem.delta:
         raise AssertionError(
-            f"{plan.mechanism} would spend ε = {plan.epsilon}, δ = {plan.delta}, "
+            f"{plan.mechanism} would spend ε = {plan.exact_epsilon}, δ = {plan.delta}, "
             f"more than {plan.problem.epsilon}, {plan.problem.delta}"
         )
 

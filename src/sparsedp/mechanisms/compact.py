@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -29,7 +30,7 @@ from ..errors import MissingDependencyError, ParameterError
 from ..laws import TwoSided, precise, round_up
 from ..randomness import Randomness, Words
 from ..table import Counts, add_noise
-from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise
+from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise
 
 # Exponents of Mersenne primes 2^e - 1: the more bits, the larger the counts that fit.
 FIELD_EXPONENTS = (521, 607, 1279, 2203, 4253, 9689)
@@ -140,6 +141,10 @@ class CompactPlan(Plan):
     def access(self) -> int:
         return self.element_words * (self.entries + 1)
 
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        return {"coefficients": (np.uint64, (self.entries + 1, self.element_words))}
+
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         if self.cut_total:
             ids, counts = cut_to_total(ids, counts, self.entries)
@@ -154,6 +159,12 @@ class CompactPlan(Plan):
         width = 8 * self.element_words
         packed = b"".join(c.to_bytes(width, "little") for c in coefficients)
         return {"coefficients": np.frombuffer(packed, np.uint64).reshape(-1, self.element_words)}
+
+    def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
+        for row in parts[0]["coefficients"]:
+            if int.from_bytes(row.tobytes(), "little") >= self.buckets.prime:
+                yield "coefficients must be elements of the field"
+                return
 
     def reader(self, parts: Parts) -> Reader:
         (arrays,) = parts

@@ -7,6 +7,7 @@ tests/test_exact_laplace.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -16,8 +17,8 @@ from .. import bounds
 from ..errors import ParameterError
 from ..laws import TwoSided
 from ..randomness import Randomness, Words
-from ..table import Counts, add_noise
-from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise
+from ..table import LARGEST_COUNT, Counts, add_noise
+from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise
 
 LARGEST_DOMAIN = 1 << 32
 
@@ -55,10 +56,19 @@ class LaplacePlan(Plan):
     def access(self) -> int:
         return 1
 
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        return {"values": (np.int64, (self.problem.domain,))}
+
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         dense = np.zeros(self.problem.domain, np.int64)
         dense[ids] = counts
         return {"values": add_noise(dense, self.noise, randomness)}
+
+    def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
+        values = parts[0]["values"]
+        if thorough and (values.max() > LARGEST_COUNT or values.min() < -LARGEST_COUNT):
+            yield "values must be at most 2^61"
 
     def reader(self, parts: Parts) -> Reader:
         (arrays,) = parts

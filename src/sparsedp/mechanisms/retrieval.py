@@ -12,6 +12,7 @@ Every key, present or not, is answered with the error of geometric noise at (alm
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
@@ -27,7 +28,7 @@ from ..privacy import HEADROOM
 from ..randomness import Randomness, Words
 from ..retrieval import MOST_REDRAWS, LinearSystem
 from ..table import Counts, Table, add_noise
-from .base import Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
+from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
 from .threshold import TABLE_ENTRY_NBYTES
 
 # Shares of δ: for a stored key that a neighbour lacks, for dependent rows, for an array that is too small.
@@ -191,6 +192,14 @@ class RetrievalPlan(Plan):
     def access(self) -> int:
         return self.system.slots + 1
 
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        return TABLE_SHAPES | {
+            "retrieval.slots": (np.uint8, (self.system.size * self.system.width + 8,)),
+            "retrieval.seed": (np.uint64, (2,)),
+            "retrieval.filled": (np.bool_, (1,)),
+        }
+
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
         noisy = add_noise(counts, self.buckets.noise, randomness)
@@ -211,6 +220,11 @@ class RetrievalPlan(Plan):
             "retrieval.seed": seed,
             "retrieval.filled": np.array([size <= self.room]),
         }
+
+    def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
+        yield from super().wrong_arrays(parts, thorough)
+        if any(arrays["retrieval.slots"][-8:].any() for arrays in parts):
+            yield "the slots must be followed by eight zero bytes"
 
     def reader(self, parts: Parts) -> Reader:
         return SlotReader(self, parts)

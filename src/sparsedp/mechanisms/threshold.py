@@ -16,7 +16,7 @@ from .. import _native, bounds
 from ..errors import ParameterError
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, Stage
-from .base import Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
+from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
 
 TABLE_ENTRY_NBYTES = 16
 LEAST_STORED_ZEROS = 1e-9
@@ -53,6 +53,10 @@ class TablePlan(Plan):
     @property
     def access(self) -> int:
         return 1
+
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        return TABLE_SHAPES
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         table = self.stage.select(ids, counts, randomness)

@@ -6,6 +6,7 @@ sum of the exact losses of both stages. Proof: docs/privacy.md, "Threshold ALP".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -18,7 +19,19 @@ from ..laws import precise
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
 from .alp import Embedding
-from .base import ArrayReader, Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
+from .base import (
+    TABLE_SHAPES,
+    ArrayReader,
+    Arrays,
+    ArrayShape,
+    Estimates,
+    Parts,
+    Plan,
+    Problem,
+    Reader,
+    spread_noise,
+    tables_of,
+)
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
@@ -89,12 +102,20 @@ class ThresholdAlpPlan(Plan):
     def access(self) -> int:
         return self.embedding.columns.levels + (self.stage is not None)
 
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        return self.embedding.array_shapes | (TABLE_SHAPES if self.stage is not None else {})
+
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         arrays = self.embedding.build(ids, counts, randomness)
         if self.stage is not None:
             table = self.stage.select(ids, counts, randomness)
             arrays |= {"table.ids": table.ids, "table.values": table.values}
         return arrays
+
+    def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
+        yield from super().wrong_arrays(parts, thorough)
+        yield from self.embedding.wrong_arrays(parts[0])
 
     def reader(self, parts: Parts) -> Reader:
         (arrays,) = parts

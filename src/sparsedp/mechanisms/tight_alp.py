@@ -27,7 +27,7 @@ from ..laws import log_bounds, precise
 from ..privacy import HEADROOM, check_number
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
-from .base import Arrays, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
+from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
@@ -51,7 +51,7 @@ class TightAlpPlan(Plan):
     stage: Stage
     blocks: Blocks
     # What other keys leave in the cells: assumed by the plan, read off the release afterwards.
-    loads: Loads = field(compare=False)
+    loads: Loads = field(default=(), compare=False)
     reason: str = Plan.reason
 
     mechanism = "tight-alp"
@@ -96,10 +96,10 @@ class TightAlpPlan(Plan):
                 worst = max(worst, up * after[0] / start, down * start / after[0])
         return max(self.stage.step_loss, log_bounds(worst).high)
 
-    @cached_property
+    @property
     def epsilon(self) -> float:
         """The exact ε; all of it when the size was estimated, as another size could have had a hair more."""
-        return self.problem.epsilon if self.problem.sizing_loss else super().epsilon
+        return self.problem.epsilon if self.problem.sizing_loss else self.exact_epsilon
 
     @property
     def exact_delta(self) -> Fraction:
@@ -113,6 +113,15 @@ class TightAlpPlan(Plan):
     def access(self) -> int:
         return 2
 
+    @property
+    def array_shapes(self) -> dict[str, ArrayShape]:
+        symbols = sum(level.symbols for level in self.blocks.ladder.levels)
+        return TABLE_SHAPES | {
+            "embedding.blocks": (np.uint64, (8 * self.blocks.blocks // self.problem.parts,)),
+            "embedding.seeds": (np.uint64, (3,)),
+            "embedding.symbols": (np.uint64, (symbols,)),
+        }
+
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """Stored keys leave the embedding."""
         table = self.stage.select(ids, counts, randomness)
@@ -125,6 +134,20 @@ class TightAlpPlan(Plan):
             "embedding.seeds": seeds,
             "embedding.symbols": self.blocks.count_symbols(array),
         }
+
+    def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
+        yield from super().wrong_arrays(parts, thorough)
+        layout = replace(self.blocks, blocks=self.blocks.blocks // self.problem.parts)
+        for arrays in parts:
+            if not np.array_equal(arrays["embedding.seeds"], parts[0]["embedding.seeds"]):
+                yield "all parts must have the same embedding.seeds"
+            counts, at = arrays["embedding.symbols"], 0
+            for level, cells in zip(layout.ladder.levels, layout.cells, strict=True):
+                if sum(counts[at : at + level.symbols].tolist()) != cells:
+                    yield "embedding.symbols must count every cell"
+                at += level.symbols
+            if thorough and not np.array_equal(counts, layout.count_symbols(arrays["embedding.blocks"])):
+                yield "embedding.symbols must be those of the blocks"
 
     def reader(self, parts: Parts) -> Reader:
         return TightReader(self, parts)

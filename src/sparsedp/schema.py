@@ -1,0 +1,394 @@
+"""Plans as JSON and back: every field typed, every number exact, every range checked (docs/format.md, "The plan").
+
+A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type hints of the class
+and then the rules of `check`, so what it returns could have been planned here, whoever wrote the file.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import lru_cache, singledispatch
+from typing import Any
+
+import numpy as np
+
+from .embedding import BLOCK_BITS, Blocks, Columns
+from .errors import FormatError
+from .ladder import Ladder, Level
+from .laws import WORD_BITS, Geometric, TwoSided
+from .mechanisms import Arrays, Problem
+from .mechanisms.alp import MOST_LEVELS, Embedding
+from .mechanisms.compact import FIELD_EXPONENTS, MOST_ENTRIES, Buckets, CompactPlan
+from .mechanisms.laplace import LARGEST_DOMAIN, LaplacePlan
+from .mechanisms.retrieval import NoiseBuckets, RetrievalPlan
+from .mechanisms.stability import StabilityPlan
+from .mechanisms.threshold import ThresholdPlan
+from .mechanisms.threshold_alp import ThresholdAlpPlan
+from .mechanisms.tight_alp import TightAlpPlan
+from .privacy import Neighbours
+from .retrieval import LARGEST_SEGMENT, LinearSystem
+from .rounding import LinearRounding
+from .table import LARGEST_COUNT, PureStage, StableStage
+
+KINDS: dict[str, type] = {"pure": PureStage, "stable": StableStage}
+_LARGEST_JSON_INTEGER = (1 << 53) - 1
+_MATRIX = tuple[tuple[int, ...], ...]
+
+# No plan comes near; a file beyond could keep a reader busy for long.
+_MOST_DIGITS = 4000
+_MOST_LAW_DIGITS = 128
+_MOST_TAIL_STEPS = 4096
+_MOST_VALUES = 1 << 20
+
+
+def encode(value: Any, place: str, matrices: Arrays) -> Any:
+    """The value as JSON; matrices of integers are put into `matrices` under their place."""
+    if is_dataclass(value) and not isinstance(value, type):
+        kind = [name for name, cls in KINDS.items() if type(value) is cls]
+        encoded: dict[str, Any] = {"kind": kind[0]} if kind else {}
+        for field in fields(value):
+            if field.compare:  # what is not compared is derived
+                encoded[field.name] = encode(getattr(value, field.name), f"{place}.{field.name}", matrices)
+        return {name: item for name, item in encoded.items() if item is not _IN_MATRICES}
+    if isinstance(value, tuple):
+        if value and isinstance(value[0], tuple):
+            matrices[place] = np.array(value, np.uint64)
+            return _IN_MATRICES
+        return [encode(item, f"{place}.{at}", matrices) for at, item in enumerate(value)]
+    return encode_scalar(value)
+
+
+_IN_MATRICES = object()
+
+
+def encode_scalar(value: Any) -> Any:
+    """A number, text, truth value or None as JSON."""
+    if isinstance(value, Fraction):
+        return f"{value.numerator}/{value.denominator}"
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, int) and abs(value) > _LARGEST_JSON_INTEGER:
+        return str(value)
+    return value
+
+
+def decode(hint: Any, value: Any, place: str, matrices: Arrays) -> Any:
+    """The value of the hinted type, or `FormatError`; the matrices it takes are removed from `matrices`."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return _decode_union(hint, value, place, matrices)
+    if is_dataclass(hint):
+        return _decode_dataclass(typing.cast(type, hint), value, place, matrices)
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise FormatError(f"{place} must be a list, got {_shown(value)}")
+        item = typing.get_args(hint)[0]
+        return tuple(decode(item, one, f"{place}.{at}", matrices) for at, one in enumerate(value))
+    return _decode_scalar(hint, value, place)
+
+
+def _decode_union(hint: Any, value: Any, place: str, matrices: Arrays) -> Any:
+    options = typing.get_args(hint)
+    if value is None and type(None) in options:
+        return None
+    classes = [option for option in options if is_dataclass(option)]
+    if classes:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        if not isinstance(kind, str) or KINDS.get(kind) not in classes:
+            raise FormatError(f"{place} is of no known kind, got {_shown(kind)}")
+        return _decode_dataclass(KINDS[kind], value, place, matrices)
+    (only,) = (option for option in options if option is not type(None))
+    return decode(only, value, place, matrices)
+
+
+def _decode_dataclass(cls: type, value: Any, place: str, matrices: Arrays) -> Any:
+    hints = dict(_hints(cls))
+    of_matrices = {name for name, hint in hints.items() if hint == _MATRIX}
+    if not isinstance(value, dict):
+        raise FormatError(f"{place} must be an object, got {_shown(value)}")
+    named = cls in KINDS.values()
+    if named and KINDS.get(str(value.get("kind"))) is not cls:
+        raise FormatError(f"{place} is of the wrong kind, got {_shown(value.get('kind'))}")
+    check_names(value, (set(hints) | ({"kind"} if named else set())) - of_matrices, place)
+    decoded = {}
+    for name, hint in hints.items():
+        own = f"{place}.{name}"
+        if name in of_matrices:
+            decoded[name] = _decode_matrix(matrices, own)
+        else:
+            decoded[name] = decode(hint, value[name], own, matrices)
+    result = cls(**decoded)
+    try:
+        wrong = next(check(result), None)
+    except (ArithmeticError, ValueError) as error:
+        wrong = str(error)
+    if wrong is not None:
+        raise FormatError(f"{place} is not a valid {cls.__name__}: {wrong}")
+    return result
+
+
+@lru_cache(maxsize=64)
+def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
+    hints = typing.get_type_hints(cls)
+    return tuple((field.name, hints[field.name]) for field in fields(cls) if field.compare)
+
+
+def _decode_matrix(matrices: Arrays, place: str) -> tuple[tuple[int, ...], ...]:
+    array = matrices.pop(place, None)
+    if array is None or array.ndim != 2 or array.dtype != np.uint64:
+        raise FormatError(f"{place} must be a matrix of U64")
+    return tuple(map(tuple, array.tolist()))
+
+
+def _decode_scalar(hint: Any, value: Any, place: str) -> Any:
+    decoded = _SCALARS[hint](value)
+    if decoded is None:
+        raise FormatError(f"{place} must be {hint.__name__}, got {_shown(value)}")
+    return decoded
+
+
+def _integer(value: Any) -> int | None:
+    if type(value) is int:
+        return value if abs(value) <= _LARGEST_JSON_INTEGER else None
+    if not _matches(r"-?[1-9][0-9]*", value):
+        return None
+    return int(value) if abs(int(value)) > _LARGEST_JSON_INTEGER else None
+
+
+def _fraction(value: Any) -> Fraction | None:
+    exact = Fraction(value) if _matches(r"-?[0-9]+/[1-9][0-9]*", value) else None
+    return exact if encode_scalar(exact) == value else None
+
+
+def _decimal(value: Any) -> Decimal | None:
+    if not _matches(r"[0-9.]{1,80}(E[-+][0-9]{1,2})?", value):
+        return None
+    with suppress(InvalidOperation):
+        return Decimal(value)
+    return None
+
+
+def _matches(pattern: str, value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= _MOST_DIGITS and re.fullmatch(pattern, value, re.ASCII) is not None
+
+
+_SCALARS: dict[type, Callable[[Any], Any]] = {
+    int: _integer,
+    float: lambda value: float(value) if type(value) in (int, float) else None,  # JSON has one type of numbers
+    bool: lambda value: value if type(value) is bool else None,
+    str: lambda value: value if type(value) is str else None,
+    Fraction: _fraction,
+    Decimal: _decimal,
+}
+
+
+def check_names(value: Any, names: set[str], place: str) -> None:
+    """`FormatError` unless the object has exactly these names."""
+    if not isinstance(value, dict) or set(value) != names:
+        got = sorted(map(str, value)) if isinstance(value, dict) else type(value).__name__
+        raise FormatError(f"{place} must have the fields {', '.join(sorted(names))}, got {_shown(got)}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+Wrong = Iterator[str]
+
+
+@singledispatch
+def check(value: object) -> Wrong:
+    """What is wrong with a decoded object, if anything; its parts have been checked before."""
+    yield from ()
+
+
+@check.register
+def _(law: Geometric) -> Wrong:
+    if law.word_bits != WORD_BITS:
+        yield f"words must have {WORD_BITS} bits"
+    if len(law.digits) > _MOST_LAW_DIGITS or not all(0 < t < 1 << WORD_BITS for t in (*law.digits, law.tail)):
+        yield f"thresholds must be in 1..2^64 - 1, of at most {_MOST_LAW_DIGITS} digits"
+
+
+@check.register
+def _(law: TwoSided) -> Wrong:
+    if not 0 < law.zero < 1 << WORD_BITS:
+        yield "the threshold of zero must be in 1..2^64 - 1"
+
+
+def _threshold_fits(noise: TwoSided, threshold: int) -> bool:
+    return 1 <= threshold <= min(LARGEST_COUNT, _MOST_TAIL_STEPS * noise.magnitude.period)
+
+
+@check.register
+def _(stage: PureStage) -> Wrong:
+    if not _threshold_fits(stage.noise, stage.threshold):
+        yield "the threshold is out of range"
+    if not 1 <= stage.domain <= 1 << 64:
+        yield "the domain must be in 1..2^64"
+
+
+@check.register
+def _(stage: StableStage) -> Wrong:
+    if not _threshold_fits(stage.noise, stage.threshold) or stage.threshold <= stage.unit:
+        yield "the threshold is out of range"
+    if not 1 <= stage.unit <= 1 << 61 or stage.unit & (stage.unit - 1):
+        yield "the unit must be a power of two"
+    if not 0 < stage.distance <= 2 * stage.unit:
+        yield "the distance must be at most about the unit"
+    elif not stage.absence_is_covered:
+        yield "the threshold is too low for the noise"
+
+
+@check.register
+def _(neighbours: Neighbours) -> Wrong:
+    if neighbours.sensitivity <= 0 or neighbours.step <= 0:
+        yield "sensitivity and step must be positive"
+    if max(neighbours.step.numerator, neighbours.step.denominator) >= 1 << 53:
+        yield "the step must be a ratio of integers below 2^53"
+    if not neighbours.real and (neighbours.step != 1 or neighbours.distance < 1):
+        yield "integer counts have step 1 and a distance of at least 1"
+
+
+@check.register
+def _(problem: Problem) -> Wrong:
+    if not 0 < problem.epsilon < float("inf") or not 0 <= problem.delta < 1:
+        yield "epsilon must be positive and delta in [0, 1)"
+    if not 1 <= problem.domain <= 1 << 64 or (problem.hashed and problem.domain != 1 << 64):
+        yield "the domain must be in 1..2^64, and 2^64 for hashed keys"
+    bounds = (problem.nonzero, problem.total, problem.upper)
+    if any(bound is not None and bound <= 0 for bound in bounds) or problem.sizing_loss < 0:
+        yield "bounds must be positive"
+    if not 1 <= problem.parts <= 1 << 20:
+        yield "parts must be in 1..2^20"
+
+
+@check.register
+def _(level: Level) -> Wrong:
+    if not 1 <= level.bits <= 8 or level.word_bits != WORD_BITS or level.start < 0 or level.height < 1:
+        yield "a level has 1..8 bits and at least two heights"
+    for row in level.masses:
+        if len(row) != level.symbols or min(row) <= 0 or sum(row) != 1 << WORD_BITS:
+            yield "the masses of a height must be positive, one for each symbol, and sum to 2^64"
+            return
+
+
+@check.register
+def _(ladder: Ladder) -> Wrong:
+    starts = [sum(level.height for level in ladder.levels[:j]) for j in range(len(ladder.levels))]
+    if not 1 <= len(starts) <= 4 or [level.start for level in ladder.levels] != starts:
+        yield "there must be 1..4 levels, each starting where the last one ends"
+
+
+@check.register
+def _(blocks: Blocks) -> Wrong:
+    used = sum(level.bits * rows for level, rows in zip(blocks.ladder.levels, blocks.rows, strict=False))
+    if len(blocks.rows) != len(blocks.ladder.levels) or min(blocks.rows) < 1 or used > BLOCK_BITS:
+        yield f"the rows of all levels must fit in {BLOCK_BITS} bits"
+    if not 1 <= blocks.blocks < 1 << 48:
+        yield "blocks must be in 1..2^48"
+
+
+@check.register
+def _(columns: Columns) -> Wrong:
+    p = columns.flip_probability
+    if not 0 < p < Fraction(1, 2) or p.denominator.bit_length() > WORD_BITS or p.denominator & (p.denominator - 1):
+        yield "the flip probability must be below one half, a multiple of a power of two"
+    if not 1 <= columns.levels <= MOST_LEVELS or not 1 <= columns.rows < 1 << 39:
+        yield "rows must be in 1..2^39, levels in 1..2^16"
+
+
+@check.register
+def _(rounding: LinearRounding) -> Wrong:
+    if rounding.slope_fixed < 1 or rounding.slope > MOST_LEVELS or not 0 < rounding.flip_probability < Fraction(1, 2):
+        yield "the slope must be positive and the flip probability below one half"
+
+
+@check.register
+def _(embedding: Embedding) -> Wrong:
+    rounding, columns = embedding.rounding, embedding.columns
+    if (rounding.levels, rounding.flip_probability) != (columns.levels, columns.flip_probability):
+        yield "rounding and columns must agree"
+    if not 1 <= embedding.entries < columns.rows:
+        yield "there must be more rows than entries"
+
+
+@check.register
+def _(buckets: NoiseBuckets) -> Wrong:
+    if not 2 <= buckets.threshold <= _MOST_VALUES or not _threshold_fits(buckets.noise, buckets.threshold):
+        yield "the threshold is out of range"
+    elif buckets.lowest != 1 - buckets.threshold or buckets.bits not in range(8, 65, 8):
+        yield "values must be symmetric, numbers of 8, 16, … 64 bits"
+    elif min(buckets.widths) < 1:
+        yield "every value must have a number"
+
+
+@check.register
+def _(system: LinearSystem) -> Wrong:
+    if not 2 <= system.slots <= 8 or not 1 <= system.segment < LARGEST_SEGMENT or not 1 <= system.width <= 8:
+        yield "a system has 2..8 slots of 1..8 bytes in segments below 2^31"
+    if not 1 <= system.keys <= system.size:
+        yield "there must be more slots than keys"
+
+
+@check.register
+def _(buckets: Buckets) -> Wrong:
+    if buckets.prime not in [(1 << e) - 1 for e in FIELD_EXPONENTS] or not 1 <= buckets.largest <= _MOST_VALUES:
+        yield "the field must be one of the known ones, the largest value at most 2^20"
+    elif not _threshold_fits(buckets.noise, buckets.largest):
+        yield "the largest value is out of range"
+    elif min(buckets.widths) < 3:
+        yield "every value must have elements of the field"
+
+
+def _stage_fits(problem: Problem, stage: PureStage | StableStage | None) -> bool:
+    if isinstance(stage, PureStage):
+        return problem.delta == 0 and stage.domain == problem.domain
+    return stage is None or (problem.delta > 0 and stage.distance == problem.neighbours.distance)
+
+
+@check.register(ThresholdPlan)
+@check.register(StabilityPlan)
+@check.register(ThresholdAlpPlan)
+def _(plan: ThresholdPlan | StabilityPlan | ThresholdAlpPlan) -> Wrong:
+    if not _stage_fits(plan.problem, plan.stage):
+        yield "the threshold stage must be for the domain and the neighbours of the problem"
+
+
+@check.register
+def _(plan: LaplacePlan) -> Wrong:
+    if plan.problem.domain > LARGEST_DOMAIN:
+        yield "the domain must be at most 2^32"
+
+
+@check.register
+def _(plan: CompactPlan) -> Wrong:
+    if not 1 <= plan.entries <= MOST_ENTRIES or plan.cut_total != (plan.problem.nonzero is None):
+        yield f"entries must be in 1..{MOST_ENTRIES}"
+
+
+@check.register
+def _(plan: RetrievalPlan) -> Wrong:
+    if plan.problem.delta <= 0 or plan.problem.entries is None:
+        yield "retrieval has a delta and a size"
+    if plan.system.width * 8 != plan.buckets.bits or not 0 <= plan.room <= plan.system.keys:
+        yield "the system must fit the buckets and the room"
+
+
+@check.register
+def _(plan: TightAlpPlan) -> Wrong:
+    if plan.blocks.hashed != plan.problem.hashed or plan.problem.entries is None:
+        yield "the blocks must fit the keys"
+    if plan.blocks.blocks % plan.problem.parts:
+        yield "every part must have equally many blocks"
+    if plan.blocks.ladder.height >= plan.stage.threshold:
+        yield "the ladder must end below the threshold"
+    if not _stage_fits(plan.problem, plan.stage):
+        yield "the threshold stage must be for the domain and the neighbours of the problem"

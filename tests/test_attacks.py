@@ -1,0 +1,326 @@
+"""Files made to harm: truncations, flipped bits, forged headers. Typed errors only, and no time or memory lost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparsedp
+from releases import VARIANTS, answers, make
+from sparsedp import FormatError
+from sparsedp.storage import LARGEST_HEADER
+
+Header = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The files of all variants."""
+    path = tmp_path_factory.mktemp("attacks") / "a.sparsedp"
+    result = {}
+    for name in VARIANTS:
+        make(name).save(path)
+        result[name] = path.read_bytes()
+    return result
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "attack.sparsedp"
+
+
+def split(content: bytes) -> tuple[Header, Header, bytes]:
+    """The entries of the header, the description and the data."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    entries = json.loads(content[8:end])
+    return entries, json.loads(entries.pop("__metadata__")["sparsedp"]), content[end:]
+
+
+def sealed(text: str, data: bytes) -> bytes:
+    """A file whose header has the right checksum, whatever it says."""
+    header = text.encode()
+    header += b" " * (-(8 + len(header)) % 64)
+    at = header.index(b'"sha256":"') + 10
+    digest = hashlib.sha256(header[:at] + b"0" * 64 + header[at + 64 :]).hexdigest().encode()
+    header = header[:at] + digest + header[at + 64 :]
+    return len(header).to_bytes(8, "little") + header + data
+
+
+def join(entries: Header, description: Header | str, data: bytes) -> bytes:
+    inner = description if isinstance(description, str) else json.dumps(description, separators=(",", ":"))
+    metadata = {"sha256": "0" * 64, "sparsedp": inner}
+    return sealed(json.dumps({"__metadata__": metadata, **entries}, separators=(",", ":")), data)
+
+
+def load(path: Path, content: bytes) -> sparsedp.Release:
+    path.write_bytes(content)
+    return sparsedp.load(path, allow_reproducible=True)
+
+
+def test_forged_files_are_only_refused_for_what_is_forged(contents: dict[str, bytes], path: Path) -> None:
+    for content in contents.values():
+        assert join(*split(content)) == content
+        load(path, content)
+
+
+@pytest.mark.parametrize("name", ["stability", "tight-alp"])
+def test_every_truncation_is_refused(name: str, contents: dict[str, bytes], path: Path) -> None:
+    content = contents[name]
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(FormatError):
+            sparsedp.load(path)
+    with pytest.raises(FormatError):
+        load(path, content + b"\0")
+
+
+def test_every_flipped_bit_is_refused_or_found_by_verify(contents: dict[str, bytes], path: Path) -> None:
+    content = bytearray(contents["stability"])
+    for bit in range(8 * len(content)):
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        with pytest.raises(FormatError):
+            sparsedp.verify(path)
+        content[bit // 8] ^= 1 << bit % 8
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_flipped_bits_of_arrays_give_wrong_answers_at_worst(name: str, contents: dict[str, bytes], path: Path) -> None:
+    random = np.random.default_rng(1)
+    start = 8 + int.from_bytes(contents[name][:8], "little")
+    for at in random.integers(start, len(contents[name]), 25).tolist():
+        content = bytearray(contents[name])
+        content[at] ^= 1 << int(random.integers(8))
+        with suppress(FormatError):
+            answers(load(path, bytes(content)))
+        with pytest.raises(FormatError):
+            sparsedp.verify(path)
+
+
+NASTY: list[Any] = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**31,
+    2**53,
+    10**30,
+    0.5,
+    -0.0,
+    1e308,
+    "",
+    "x",
+    "-1",
+    str(2**64),
+    str(2**200),
+    "1" * 4001,
+    "1/3",
+    "1/0",
+    "0/1",
+    "-1/2",
+    "2/4",
+    "1e9",
+    "NaN",
+    "1E-99",
+    "∞",
+    "١",
+    "kind",
+    [],
+    [[]],
+    [1] * 70,
+    ["1"],
+    {},
+    {"kind": "pure"},
+    {"a": 1},
+]
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place of a JSON tree, inner ones included."""
+    yield place
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for name, item in items:
+        yield from leaves(item, (*place, name))
+
+
+def changed(value: Any, place: tuple[Any, ...], change: Callable[[Any, Any], None]) -> Any:
+    copy = json.loads(json.dumps(value))
+    inner = copy
+    for name in place[:-1]:
+        inner = inner[name]
+    change(inner, place[-1])
+    return copy
+
+
+def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    return changed(value, place, lambda inner, last: inner.__setitem__(last, new))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_nasty_values_at_every_place_of_the_description(name: str, contents: dict[str, bytes], path: Path) -> None:
+    entries, description, data = split(contents[name])
+    random = np.random.default_rng(2)
+    for place in list(leaves(description))[1:]:
+        choice = random.choice(len(NASTY), 8, replace=False)
+        for nasty in [NASTY[i] for i in choice]:
+            forged = replaced(description, place, nasty)
+            with suppress(FormatError):  # a value that is as good as the old one is accepted; nothing else is raised
+                answers(load(path, join(entries, forged, data)))
+        for change in (lambda inner, last: inner.pop(last), lambda inner, last: inner.__setitem__(last, [inner[last]])):
+            with pytest.raises(FormatError):
+                load(path, join(entries, changed(description, place, change), data))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_nasty_values_at_every_place_of_the_entries(name: str, contents: dict[str, bytes], path: Path) -> None:
+    entries, description, data = split(contents[name])
+    random = np.random.default_rng(3)
+    for place in list(leaves(entries))[1:]:
+        for nasty in [NASTY[i] for i in random.choice(len(NASTY), 6, replace=False)]:
+            forged = replaced(entries, place, nasty)
+            if forged != entries:
+                with pytest.raises(FormatError):
+                    load(path, join(forged, description, data))
+
+
+def edited(**new: Any) -> Callable[[Header, Header, bytes], bytes]:
+    return lambda entries, description, data: join(entries, {**description, **new}, data)
+
+
+def with_plan(change: Callable[[Header], None]) -> Callable[[Header, Header, bytes], bytes]:
+    def forge(entries: Header, description: Header, data: bytes) -> bytes:
+        change(description["plan"])
+        return join(entries, description, data)
+
+    return forge
+
+
+def with_entry(name: str, **new: Any) -> Callable[[Header, Header, bytes], bytes]:
+    return lambda entries, description, data: join({**entries, name: {**entries[name], **new}}, description, data)
+
+
+def raw(old: str, new: str) -> Callable[[Header, Header, bytes], bytes]:
+    def forge(entries: Header, description: Header, data: bytes) -> bytes:
+        content = join(entries, description, data)
+        end = 8 + int.from_bytes(content[:8], "little")
+        text = content[8:end].decode().rstrip()
+        assert old in text
+        return sealed(text.replace(old, new, 1), data)
+
+    return forge
+
+
+ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = {
+    "a newer format": ("stability", edited(format=2), "has format 2.*upgrade sparsedp"),
+    "no format": ("stability", edited(format="1"), "has format '1'"),
+    "a part alone": ("stability", edited(kind="part"), "must be a release"),
+    "a smaller epsilon": ("stability", edited(epsilon=0.5), "states epsilon = 0.5, but its thresholds guarantee"),
+    "a smaller delta": ("stability", edited(delta=1e-9), "states delta"),
+    "no delta": ("retrieval", edited(delta=0), "states delta"),
+    "an unknown mechanism": ("stability", edited(mechanism="magic"), "no mechanism 'magic'"),
+    "another mechanism": ("stability", edited(mechanism="threshold"), "plan"),
+    "parts in a file": ("stability", edited(parts=[{"file": "/etc/passwd", "sha256": "0" * 64}]), "is a directory"),
+    "a foreign field": ("stability", edited(comment="hello"), "must have the fields"),
+    "another domain": ("tight-alp-domain", edited(keys={"domain": 99, "seed": None}), "keys must be those"),
+    "no seed": ("stability", edited(keys={"domain": str(2**64), "seed": None}), "keys must be those"),
+    "a long seed": ("stability", edited(keys={"domain": str(2**64), "seed": [1, 2, 3]}), "two words"),
+    "half the noise": (
+        "stability",
+        with_plan(lambda plan: plan["stage"]["noise"]["magnitude"].__setitem__("tail", "18000000000000000000")),
+        "plan",
+    ),
+    "a threshold one lower": (
+        "stability",
+        with_plan(lambda plan: plan["stage"].__setitem__("threshold", plan["stage"]["threshold"] - 1)),
+        "would spend|states delta",
+    ),
+    "a threshold that takes forever": (
+        "threshold",
+        with_plan(lambda plan: plan["stage"].__setitem__("threshold", str(2**60))),
+        "threshold is out of range",
+    ),
+    "closer neighbours": (
+        "stability",
+        with_plan(lambda plan: plan["stage"].__setitem__("distance", "1/2")),
+        "domain and the neighbours",
+    ),
+    "a billion blocks": (
+        "tight-alp",
+        with_plan(lambda plan: plan["blocks"].__setitem__("blocks", 10**9)),
+        "must have the shape",
+    ),
+    "more parts": (
+        "tight-alp",
+        with_plan(lambda plan: plan["problem"].__setitem__("parts", 3)),
+        "every part|3 parts",
+    ),
+    "one gigabyte": ("stability", with_entry("table.ids", shape=[2**27], data_offsets=[0, 2**30]), "must lie at"),
+    "a size that overflows": ("stability", with_entry("table.ids", shape=[2**61]), "must lie at"),
+    "a negative size": ("stability", with_entry("table.ids", shape=[-5]), "one or two dimensions"),
+    "negative offsets": ("stability", with_entry("table.ids", data_offsets=[-8, 0]), "must lie at"),
+    "overlapping arrays": ("stability", with_entry("table.values", data_offsets=[0, 8]), "must lie at"),
+    "floats": ("stability", with_entry("table.ids", dtype="F64"), "one of the types"),
+    "another integer type": ("stability", with_entry("table.ids", dtype="I64"), "must be of uint64"),
+    "a name twice": ("stability", raw('"table.ids":', '"table.values":'), "occurs twice"),
+    "metadata twice": ("stability", raw('{"__metadata__":', '{"__metadata__":{},"__metadata__":'), "twice|checksum"),
+    "not a number": ("stability", raw('\\"delta\\":0.0,', '\\"delta\\":NaN,'), "no number"),
+    "deep nesting": ("stability", edited(parts=json.loads("[" * 500 + "]" * 500)), "."),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_a_forged_file_is_refused(attack: str, contents: dict[str, bytes], path: Path) -> None:
+    name, forge, message = ATTACKS[attack]
+    if attack == "not a number":
+        entries, description, data = split(contents[name])
+        text = json.dumps(description, separators=(",", ":")).replace(f'"delta":{description["delta"]}', '"delta":NaN')
+        content = join(entries, text, data)
+    else:
+        content = forge(*split(contents[name]))
+    with pytest.raises(FormatError, match=message):
+        load(path, content)
+
+
+@pytest.mark.parametrize("length", [2**63, 2**64 - 1, LARGEST_HEADER + 56, 10**9, 0, 1])
+def test_a_small_file_cannot_ask_for_much(length: int, path: Path) -> None:
+    with pytest.raises(FormatError):
+        load(path, length.to_bytes(8, "little") + b"{" * 1016)
+
+
+def test_nested_json_is_refused(path: Path) -> None:
+    text = '{"__metadata__":{"sha256":"' + "0" * 64 + '","sparsedp":"x"},"a":' + "[" * 100_000 + "]" * 100_000 + "}"
+    with pytest.raises(FormatError):
+        load(path, sealed(text, b""))
+
+
+def test_a_refused_file_takes_no_memory(contents: dict[str, bytes], path: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for shape, offsets in (([2**27], [0, 2**30]), ([2**40], [0, 2**43])):
+        with pytest.raises(FormatError):
+            load(path, with_entry("table.ids", shape=shape, data_offsets=offsets)(*split(contents["stability"])))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_an_unsorted_table_is_refused_at_its_first_use(contents: dict[str, bytes], path: Path) -> None:
+    content = contents["stability"]
+    start = 8 + int.from_bytes(content[:8], "little")
+    swapped = content[:start] + content[start + 8 : start + 16] + content[start : start + 8] + content[start + 16 :]
+    release = load(path, swapped)
+    for use in (lambda: release[1], lambda: release.lookup([1]), lambda: release.interval([1]), release.stored):
+        with pytest.raises(FormatError, match="must ascend"):
+            use()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\3\4", b"\x89HDF", b"{}", b"\0" * 4096, b"PAR1" * 500])
+def test_other_files_are_no_releases(content: bytes, path: Path) -> None:
+    with pytest.raises(FormatError, match="no sparsedp release"):
+        load(path, content)
