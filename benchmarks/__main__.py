@@ -1,115 +1,76 @@
-"""`make bench`: builds and lookups against OpenDP on the same data. A table on stdout, or `--json`."""
+"""`make bench`: speed as ratios, each against a peer or a physical limit in the same run.
+
+A table on stdout and all figures in a JSON file; progress on stderr.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
-import opendp.prelude as dp
 
 import sparsedp
 
-KEYS = 100_000
-LOOKUPS = 1_000_000
-PEER_LOOKUPS = 2_000
+from . import builds, lookups
+from .measuring import Row
 
-dp.enable_features("contrib")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison: our seconds, the peer's seconds for the same amount of work, and their ratio."""
-
-    name: str
-    ours: float
-    peer: str
-    theirs: float
-
-    @property
-    def ratio(self) -> float:
-        return self.theirs / self.ours
-
-
-def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The best of a few runs: what the machine can do when it is left alone."""
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def workload() -> dict[str, int]:
-    """Zipf-like counts: max(1, round(2·10⁵ / rank^1.05))."""
-    counts = np.maximum(1, np.round(2e5 / np.arange(1, KEYS + 1) ** 1.05)).astype(int)
-    return {f"key {rank}": int(count) for rank, count in enumerate(counts)}
-
-
-def alp_rows(counts: dict[str, int]) -> list[Row]:
-    """`threshold-alp` and `tight-alp` against OpenDP's ALP."""
-    print("building OpenDP's ALP (some ten seconds) …", file=sys.stderr)
-    domain = dp.map_domain(dp.atom_domain(T="String"), dp.atom_domain(T="u32"))
-    metric = dp.l01inf_distance(dp.absolute_distance(T="u32"))
-    limit = sum(min(count, 100) for count in counts.values())
-    peer = dp.m.make_alp_queryable(domain, metric, scale=1.0, total_limit=limit, value_limit=100)
-    start = time.perf_counter()
-    queryable = peer(counts)
-    peer_build = time.perf_counter() - start
-    some = list(counts)[:PEER_LOOKUPS]
-    peer_lookup = seconds(lambda: [queryable(key) for key in some], repeats=1) / len(some)
-
-    rows = []
-    strings = list(counts) * (LOOKUPS // KEYS)
-    integers = np.arange(LOOKUPS)
-    for mechanism in ("threshold-alp", "tight-alp"):
-        build = partial(sparsedp.release, counts, epsilon=1.0, nonzero=KEYS, mechanism=mechanism)
-        release = build()
-        batch = seconds(partial(release.lookup, strings)) / LOOKUPS
-        numbers = seconds(partial(release.lookup, integers)) / LOOKUPS
-        single = seconds(partial(_one_by_one, release, some)) / len(some)
-        rows += [
-            Row(f"{mechanism}: build, 10⁵ str keys", seconds(build), "OpenDP ALP", peer_build),
-            Row(f"{mechanism}: one of 10⁶ lookups, str", batch, "OpenDP ALP", peer_lookup),
-            Row(f"{mechanism}: one of 10⁶ lookups, int", numbers, "OpenDP ALP", peer_lookup),
-            Row(f"{mechanism}: single release[key]", single, "OpenDP ALP", peer_lookup),
-        ]
-    return rows
-
-
-def _one_by_one(release: sparsedp.Release, keys: list[str]) -> list[float]:
-    return [release[key] for key in keys]
-
-
-def threshold_rows(counts: dict[str, int]) -> list[Row]:
-    """`stability` against OpenDP's thresholded Laplace noise."""
-    domain = dp.map_domain(dp.atom_domain(T="String"), dp.atom_domain(T="i64"))
-    metric = dp.l01inf_distance(dp.absolute_distance(T="i64"))
-    peer = dp.m.make_laplace_threshold(domain, metric, scale=1.0, threshold=22)
-    theirs = seconds(lambda: peer(counts), repeats=1)
-    ours = seconds(lambda: sparsedp.release(counts, epsilon=1.0, delta=1e-9, mechanism="stability"))
-    return [Row("build stability, 10⁵ str keys", ours, "OpenDP laplace_threshold", theirs)]
+GROUPS: list[Callable[[], Iterator[Row]]] = [
+    lookups.memory_rows,
+    lookups.string_rows,
+    lookups.opening_rows,
+    builds.alp_rows,
+    builds.stability_rows,
+    builds.growth_rows,
+    builds.noise_rows,
+]
 
 
 def main() -> None:
-    """Run every comparison."""
+    """Measure every row, print the table, and judge it."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--out", type=Path, default=Path("build/bench.json"), help="the JSON file (%(default)s)")
+    parser.add_argument("--only", help="groups whose name contains this")
     arguments = parser.parse_args()
-    counts = workload()
-    rows = [*alp_rows(counts), *threshold_rows(counts)]
-    if arguments.json:
-        print(json.dumps([{**asdict(row), "ratio": row.ratio} for row in rows], indent=2))
-        return
-    print(f"{'':42}{'ours':>12}  {'peer':26}{'theirs':>12}{'ratio':>10}")
-    for row in rows:
-        print(f"{row.name:42}{row.ours:10.3g} s  {row.peer:26}{row.theirs:10.3g} s{row.ratio:9.0f}×")
+    start = time.perf_counter()
+    rows = []
+    print(f"{'':46}{'against':32}{'ours':>10}{'theirs':>10}{'ratio':>9}   {'target':9}")
+    for group in GROUPS:
+        if arguments.only and arguments.only not in group.__name__:
+            continue
+        for row in group():
+            rows.append(row)
+            verdict = {True: "reached", False: "MISSED", None: ""}[row.reached]
+            times = f"{short(row.ours):>10}{short(row.theirs):>10}{row.ratio:8.3g}×"
+            print(f"{row.name:46}{row.against:32}{times}   {row.target:9} {verdict}", flush=True)
+        print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
+    report = {
+        "sparsedp": sparsedp.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "cpus": len(os.sched_getaffinity(0)),
+        "seconds": time.perf_counter() - start,
+        "rows": [{**asdict(row), "ratio": row.ratio, "target": row.target, "reached": row.reached} for row in rows],
+    }
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    print(f"written to {arguments.out}", file=sys.stderr)
+    sys.exit(0 if all(row.reached is not False for row in rows) else 1)
+
+
+def short(duration: float) -> str:
+    """Seconds with a fitting unit."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if duration >= size:
+            return f"{duration / size:.3g} {unit}"
+    return f"{duration / 1e-9:.3g} ns"
 
 
 if __name__ == "__main__":

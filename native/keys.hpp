@@ -64,6 +64,23 @@ inline bool integer_bits(PyObject* object, uint64_t* bits, bool* negative) {
     return fits;
 }
 
+// Unicode code points as UTF-8, which takes at most four bytes for each; gives the number of bytes.
+inline size_t encode_utf8(const uint32_t* letters, size_t count, uint8_t* out) {
+    uint8_t* at = out;
+    for (size_t i = 0; i < count; ++i) {
+        const uint32_t c = letters[i];
+        if (c < 0x80) {
+            *at++ = static_cast<uint8_t>(c);
+            continue;
+        }
+        const int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+        static constexpr uint8_t lead[4] = {0, 0xc0, 0xe0, 0xf0};
+        *at++ = static_cast<uint8_t>(lead[more] | c >> (6 * more));
+        for (int j = more - 1; j >= 0; --j) *at++ = static_cast<uint8_t>(0x80 | (c >> (6 * j) & 0x3f));
+    }
+    return static_cast<size_t>(at - out);
+}
+
 inline bool hash_object(SipKey key, PyObject* object, KeyKind kind, uint64_t* out) {
     if (kind == text_key) {
         Py_ssize_t length;

@@ -1,4 +1,6 @@
 // Bindings only. Kernels hold no state and draw no randomness: arrays in (random words included), arrays out.
+#include <nanobind/stl/vector.h>
+
 #include "bindings.hpp"
 #include "embedding.hpp"
 #include "flips.hpp"
@@ -110,6 +112,72 @@ static Out<uint64_t> hash_column(uint64_t k0, uint64_t k1, In<Offset> offsets, I
     return map<uint64_t>(length, [=](size_t i) {
         return siphash({k0, k1}, d + o[i], static_cast<size_t>(o[i + 1] - o[i]), tag);
     });
+}
+
+// An Arrow string_view or binary_view column: 16 bytes for each key, which hold it if it has at most 12 bytes, and else
+// its length, its first four bytes, and which buffer it is in and where.
+static Out<uint64_t> hash_views(uint64_t k0, uint64_t k1, In<uint8_t> views, std::vector<In<uint8_t>> buffers,
+                                bool text) {
+    require(views.size() % 16 == 0, "a view has 16 bytes");
+    const size_t length = views.size() / 16;
+    const uint8_t* v = views.data();
+    const auto field = [=](size_t i, size_t at) {
+        int32_t value;
+        std::memcpy(&value, v + 16 * i + at, 4);
+        return value;
+    };
+    for (size_t i = 0; i < length; ++i) {
+        const int64_t size = field(i, 0);
+        require(size >= 0, "a view has a length");
+        if (size <= 12) continue;
+        const int64_t buffer = field(i, 8), offset = field(i, 12);
+        require(buffer >= 0 && static_cast<size_t>(buffer) < buffers.size(), "a view lies in a buffer");
+        require(offset >= 0 && static_cast<size_t>(offset + size) <= buffers[static_cast<size_t>(buffer)].size(),
+                "a view lies inside of its buffer");
+    }
+    std::vector<const uint8_t*> data;
+    for (const auto& buffer : buffers) data.push_back(buffer.data());
+    const int tag = text ? text_tag : bytes_tag;
+    return map<uint64_t>(length, [&](size_t i) {
+        const size_t size = static_cast<size_t>(field(i, 0));
+        const uint8_t* key = size <= 12 ? v + 16 * i + 4 : data[static_cast<size_t>(field(i, 8))] + field(i, 12);
+        return siphash({k0, k1}, key, size, tag);
+    });
+}
+
+// NumPy's bytes of a fixed width: keys end before their trailing zeros.
+static Out<uint64_t> hash_fixed_bytes(uint64_t k0, uint64_t k1, In<uint8_t> data, size_t width) {
+    require(width >= 1 && data.size() % width == 0, "every key has the same width");
+    const uint8_t* d = data.data();
+    return map<uint64_t>(data.size() / width, [=](size_t i) {
+        size_t size = width;
+        while (size > 0 && d[i * width + size - 1] == 0) --size;
+        return siphash({k0, k1}, d + i * width, size, bytes_tag);
+    });
+}
+
+// NumPy's strings of a fixed width in UCS-4. Gives the position of the first that is no valid Unicode instead.
+static nb::object hash_fixed_text(uint64_t k0, uint64_t k1, In<uint32_t> data, size_t width) {
+    require(width >= 1 && data.size() % width == 0, "every key has the same width");
+    const uint32_t* d = data.data();
+    const size_t length = data.size() / width;
+    const auto is_letter = [](uint32_t c) { return c < 0xd800 || (c >= 0xe000 && c <= 0x10ffff); };
+    for (size_t i = 0; i < data.size(); ++i)
+        if (!is_letter(d[i])) return nb::int_(i / width);
+    auto out = buffer<uint64_t>(length);
+    {
+        nb::gil_scoped_release unlocked;
+        parallel_for(length, size_t{1} << 15, [&](size_t begin, size_t end) {
+            std::vector<uint8_t> utf8(4 * width);
+            for (size_t i = begin; i < end; ++i) {
+                size_t letters = width;
+                while (letters > 0 && d[i * width + letters - 1] == 0) --letters;
+                const size_t size = encode_utf8(d + i * width, letters, utf8.data());
+                out[i] = siphash({k0, k1}, utf8.data(), size, text_tag);
+            }
+        });
+    }
+    return nb::cast(own(std::move(out), length));
 }
 
 // Copies the coefficients, so that a kernel never depends on the layout of the struct in Python's memory.
@@ -258,6 +326,10 @@ NB_MODULE(_native, m) {
           nb::arg("text"));
     m.def("hash_large_column", &hash_column<int64_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"),
           nb::arg("data"), nb::arg("text"));
+    m.def("hash_views", &hash_views, nb::arg("k0"), nb::arg("k1"), nb::arg("views"), nb::arg("buffers"),
+          nb::arg("text"));
+    m.def("hash_fixed_bytes", &hash_fixed_bytes, nb::arg("k0"), nb::arg("k1"), nb::arg("data"), nb::arg("width"));
+    m.def("hash_fixed_text", &hash_fixed_text, nb::arg("k0"), nb::arg("k1"), nb::arg("data"), nb::arg("width"));
     m.def("rows_of", &rows_of, nb::arg("coefficients"), nb::arg("rows"), nb::arg("level"), nb::arg("ids"));
     m.def("embed_columns", &embed_columns, nb::arg("array"), nb::arg("coefficients"), nb::arg("rows"),
           nb::arg("ids"), nb::arg("heights"));

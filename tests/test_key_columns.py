@@ -64,6 +64,33 @@ def test_every_collection_gives_the_ids_of_its_keys(collection: str, keys: list[
     assert HASHED.ids(COLLECTIONS[collection](keys)).tolist() == one_by_one(keys)
 
 
+@pytest.mark.parametrize("order", ["<", ">"])
+@given(keys=st.lists(st.text(st.characters(exclude_characters="\0"), max_size=20), min_size=1, max_size=30))
+def test_numpy_strings_give_the_ids_of_their_keys(order: str, keys: list[str]) -> None:
+    array = np.array(keys, f"{order}U{max(map(len, keys)) or 1}")
+    assert HASHED.ids(array).tolist() == one_by_one(keys)
+    assert HASHED.ids(array[::2]).tolist() == one_by_one(keys[::2])
+
+
+@given(keys=st.lists(st.binary(max_size=20), min_size=1, max_size=30))
+def test_numpy_bytes_give_the_ids_of_their_keys(keys: list[bytes]) -> None:
+    array = np.array(keys, f"S{max(map(len, keys)) or 1}")
+    assert HASHED.ids(array).tolist() == one_by_one(array.tolist())  # which end before their trailing zeros
+
+
+def test_a_numpy_string_that_is_no_unicode_is_named() -> None:
+    array = np.array(["good", "bad"])
+    array.view(np.uint32)[4] = 0xD800
+    with pytest.raises(InputError, match=r"at position 1 must be valid Unicode"):
+        HASHED.ids(array)
+
+
+@given(keys=st.lists(st.text(max_size=30), max_size=40), start=st.integers(0, 40))
+def test_views_of_strings_give_the_ids_of_their_keys_in_every_slice(keys: list[str], start: int) -> None:
+    column = pa.array([*keys, "a longer key than fits in a view"], pa.string_view())[start:]
+    assert HASHED.ids(column).tolist() == one_by_one(column.to_pylist())
+
+
 TEXT_COLUMNS: dict[str, Callable[[list[str]], object]] = {
     "string": lambda keys: pa.array(keys, pa.string()),
     "large_string": lambda keys: pa.array(keys, pa.large_string()),

@@ -129,8 +129,11 @@ def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
     if types.is_integer(kind):
         return space.integers(chunk.fill_null(0).to_numpy())  # of a dictionary, a null that no row has
     if hasattr(types, "is_string_view") and (types.is_string_view(kind) or types.is_binary_view(kind)):
-        chunk = chunk.cast(pyarrow.large_string() if types.is_string_view(kind) else pyarrow.large_binary())
-        kind = chunk.type
+        if chunk.null_count:  # of a dictionary, nulls that no row has: their views may be anything
+            chunk = chunk.fill_null("" if types.is_string_view(kind) else b"")
+        _, views, *buffers = chunk.buffers()
+        own = np.frombuffer(views or b"", np.uint8)[16 * chunk.offset : 16 * (chunk.offset + len(chunk))]
+        return space.views(own, [np.frombuffer(data, np.uint8) for data in buffers], types.is_string_view(kind))
     text = types.is_string(kind) or types.is_large_string(kind)
     if text or types.is_binary(kind) or types.is_large_binary(kind):
         wide = types.is_large_string(kind) or types.is_large_binary(kind)

@@ -87,13 +87,20 @@ class KeySpace:
 
     def columns(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
         """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
+        hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
+        return hash_column(*self._seed_for(text), offsets, data, text)
+
+    def views(self, views: np.ndarray, buffers: list[np.ndarray], text: bool) -> Words:
+        """The ids of an Arrow string_view (`text`) or binary_view column, given by its buffers."""
+        return _native.hash_views(*self._seed_for(text), views, buffers, text)
+
+    def _seed_for(self, text: bool) -> tuple[int, int]:
         if self.seed is None:
             kind = "str" if text else "bytes"
             raise KeyTypeError(
                 f"keys must be integers in [0, {self.domain}), got {kind} keys; omit domain= to hash them"
             )
-        hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
-        return hash_column(*self.seed, offsets, data, text)
+        return self.seed
 
     def _from_pandas(self, keys: Any) -> Words:
         arrow.refuse_missing(keys, "key")
@@ -109,9 +116,20 @@ class KeySpace:
             return np.empty(0, np.uint64)
         if keys.dtype.kind in "iu":
             return self.integers(keys)
+        if keys.dtype.kind in "US" and self.seed is not None and keys.dtype.itemsize:
+            return self._from_fixed(np.ascontiguousarray(keys, keys.dtype.newbyteorder("=")), self.seed)
         if keys.dtype.kind in "USOT":  # strings, bytes, objects, variable-width strings
             return self._from_sequence(keys.tolist())
         raise KeyTypeError(f"keys must be str, bytes or int, got an array of {keys.dtype}")
+
+    def _from_fixed(self, keys: np.ndarray, seed: tuple[int, int]) -> Words:
+        """The ids of NumPy strings or bytes of a fixed width."""
+        if keys.dtype.kind == "S":
+            return _native.hash_fixed_bytes(*seed, keys.view(np.uint8), keys.dtype.itemsize)
+        ids = _native.hash_fixed_text(*seed, keys.view(np.uint32), keys.dtype.itemsize // 4)
+        if isinstance(ids, int):
+            self._refuse(keys.tolist(), ids)
+        return ids
 
     def _from_sequence(self, keys: list[Key] | tuple[Key, ...]) -> Words:
         if self.seed is not None:
