@@ -7,6 +7,8 @@
 #include <memory>
 #include <stdexcept>
 
+#include "parallel.hpp"
+
 namespace nb = nanobind;
 
 template <typename T>
@@ -23,13 +25,19 @@ Out<T> own(std::unique_ptr<T[]> data, size_t length) {
     return Out<T>(raw, {length}, owner);
 }
 
-// Runs body(i, out) for every i without the interpreter lock and gives the filled array.
+// Fewer elements than this are not worth a thread.
+constexpr size_t map_grain = size_t{1} << 14;
+
+// The array of body(i) for every i, computed without the interpreter lock and in several threads if it is long.
 template <typename T, typename Body>
 Out<T> map(size_t length, Body body) {
-    auto out = std::make_unique<T[]>(length);
+    std::unique_ptr<T[]> out(new T[length]);  // not zeroed: every element is written below
     {
         nb::gil_scoped_release unlocked;
-        for (size_t i = 0; i < length; ++i) out[i] = body(i);
+        T* data = out.get();
+        sparsedp::parallel_for(length, map_grain, [=](size_t begin, size_t end) {
+            for (size_t i = begin; i < end; ++i) data[i] = body(i);
+        });
     }
     return own(std::move(out), length);
 }
@@ -40,3 +48,4 @@ inline void require(bool condition, const char* what) {
 
 void register_blocks(nb::module_& m);
 void register_retrieval(nb::module_& m);
+void register_sorting(nb::module_& m);

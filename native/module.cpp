@@ -234,6 +234,7 @@ static Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
 NB_MODULE(_native, m) {
     register_blocks(m);
     register_retrieval(m);
+    register_sorting(m);
     m.doc() = "Kernels of sparsedp: stateless, without randomness of their own.";
     m.def("geometric", &geometric, nb::arg("words"), nb::arg("thresholds"));
     m.def("two_sided", &two_sided, nb::arg("words"), nb::arg("zero"), nb::arg("thresholds"));

@@ -101,11 +101,11 @@ class Blocks:
         )
 
     def build(self, ids: Words, counts: npt.NDArray[np.int64], randomness: Randomness) -> tuple[Words, Words]:
-        """The blocks and their seeds: every cell a noisy symbol of the largest height among its keys."""
+        """The blocks and their seeds: every cell a noisy symbol of the largest height among its keys. Ids ascend."""
         seeds = randomness.words(3)
-        placed = ids if self.hashed else _native.placements(ids, *seeds[:2].tolist())
-        order = np.argsort(placed)
-        placed, counts = placed[order], counts[order]
+        placed = ids
+        if not self.hashed:
+            placed, counts = _native.sort_pairs(_native.placements(ids, *seeds[:2].tolist()), counts)
         tops = np.array([[level.start, level.height] for level in self.ladder.levels])
         thresholds = np.concatenate(
             [np.append(np.uint64(len(level.masses)), level.thresholds.ravel()) for level in self.ladder.levels]

@@ -8,6 +8,7 @@ only, which costs δ. Both state their exact loss. Proofs: docs/privacy.md; exac
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from . import _native
 from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
 from .privacy import QUANTISATION
-from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, two_sided
+from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, pieces, two_sided
 
 Counts = npt.NDArray[np.int64]
 
@@ -38,8 +39,7 @@ class Table:
     @classmethod
     def sorted(cls, ids: Words, values: Counts) -> Table:
         """The table of the given pairs; the order in which they came is forgotten."""
-        order = np.argsort(ids)
-        return cls(ids[order], values[order])
+        return cls(*_native.sort_pairs(ids, values))
 
     def find(self, ids: Words) -> tuple[npt.NDArray[np.bool_], Counts]:
         """Which of the ids are stored, and their values (0 where not)."""
@@ -65,8 +65,21 @@ def thresholded_interval(
 
 def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:
     """Counts + noise, clipped to ±2^61."""
-    noisy = np.minimum(counts, LARGEST_COUNT) + two_sided(randomness, law, len(counts))
-    return np.clip(noisy, -LARGEST_COUNT, LARGEST_COUNT)
+    noisy = two_sided(randomness, law, len(counts))
+    noisy += np.minimum(counts, LARGEST_COUNT)
+    return np.clip(noisy, -LARGEST_COUNT, LARGEST_COUNT, out=noisy)
+
+
+def _select(
+    ids: Words, counts: Counts, noisy: Callable[[Counts], tuple[npt.NDArray[np.bool_], Counts]]
+) -> tuple[list[Words], list[Counts]]:
+    """The ids that are kept and their noisy values, where noisy(counts) tells which and what, piece by piece."""
+    kept_ids, kept_values = [], []
+    for piece in pieces(len(ids)):
+        kept, values = noisy(counts[piece])
+        kept_ids.append(ids[piece][kept])
+        kept_values.append(values[kept])
+    return kept_ids, kept_values
 
 
 @dataclass(frozen=True)
@@ -114,15 +127,18 @@ class PureStage:
         return [1 - tail for tail in reversed(tails)]
 
     def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
-        """Step (1) and (2) of Threshold for all of the domain, without looping over it."""
-        values = add_noise(counts, self.noise, randomness)
-        kept = values >= self.threshold
+        """Step (1) and (2) of Threshold for all of the domain, without looping over it; ids ascend."""
+
+        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
+            values = add_noise(counts, self.noise, randomness)
+            return values >= self.threshold, values
+
+        kept_ids, kept_values = _select(ids, counts, noisy)
         zeros = passing_positions(randomness, self.passing, self.domain)
-        at = _native.find(zeros, ids)
-        zeros = np.delete(zeros, at[at >= 0])  # a non-zero key has had its own noise
+        zeros = zeros[_native.find(ids, zeros) < 0]  # a non-zero key has had its own noise
         excess = geometric(randomness, self.noise.magnitude, len(zeros))
         zero_values = self.threshold + np.minimum(excess, LARGEST_COUNT - self.threshold).astype(np.int64)
-        return Table.sorted(np.concatenate([ids[kept], zeros]), np.concatenate([values[kept], zero_values]))
+        return Table.sorted(np.concatenate([*kept_ids, zeros]), np.concatenate([*kept_values, zero_values]))
 
 
 @dataclass(frozen=True)
@@ -199,14 +215,18 @@ class StableStage:
 
     def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
         """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""
-        if self.unit > 1:
-            small = counts < self.unit
-            chances = counts[small].astype(np.uint64) << np.uint64(65 - self.unit.bit_length())  # count/unit
-            counts = counts.copy()
-            counts[small] = np.where(bernoulli(randomness, chances), self.unit, 0)
-        values = add_noise(counts, self.noise, randomness)
-        kept = (counts != 0) & (values >= self.threshold)
-        return Table.sorted(ids[kept], values[kept])
+
+        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
+            if self.unit > 1:
+                small = counts < self.unit
+                chances = counts[small].astype(np.uint64) << np.uint64(65 - self.unit.bit_length())  # count/unit
+                counts = counts.copy()
+                counts[small] = np.where(bernoulli(randomness, chances), self.unit, 0)
+            values = add_noise(counts, self.noise, randomness)
+            return (counts != 0) & (values >= self.threshold), values
+
+        kept_ids, kept_values = _select(ids, counts, noisy)
+        return Table.sorted(np.concatenate([ids[:0], *kept_ids]), np.concatenate([counts[:0], *kept_values]))
 
 
 Stage: TypeAlias = PureStage | StableStage

@@ -126,7 +126,7 @@ class Plan(ABC):
 
     @abstractmethod
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        """The arrays that are published. Ids are distinct, counts positive."""
+        """The arrays that are published. Ids are distinct and ascend, counts are positive."""
 
     def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
         """Unclamped estimates, in cells."""

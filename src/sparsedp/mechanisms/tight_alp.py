@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from .. import bounds
+from .. import _native, bounds
 from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above, poisson_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
@@ -116,7 +116,9 @@ class TightAlpPlan(Plan):
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """Stored keys leave the embedding."""
         table = self.stage.select(ids, counts, randomness)
-        unstored = ~table.find(ids)[0]
+        stored = _native.find(ids, table.ids)  # -1 for a zero of the table
+        unstored = np.ones(len(ids), np.bool_)
+        unstored[stored[stored >= 0]] = False
         array, seeds = self.blocks.build(ids[unstored], counts[unstored], randomness)
         return {
             "table.ids": table.ids,
