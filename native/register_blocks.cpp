@@ -41,6 +41,7 @@ static void build_blocks(InOut array, Shape shape,
     require(first + count <= blocks && array.size() == 8 * count, "the array must hold the blocks");
     require(heights.shape(0) == placed.size() && heights.shape(1) == layout.levels, "a height for each key and level");
     require(words.size() == count * layout.cells, "one random word for each cell");
+    nb::gil_scoped_release unlocked;
     size_t tallest[most_levels] = {}, used = 0, table[most_levels];
     const size_t keys = placed.size();
     const uint32_t* h = heights.data();
@@ -61,7 +62,6 @@ static void build_blocks(InOut array, Shape shape,
         require(block >= first && block - first < count, "a key lies outside of the blocks");
     }
     auto* out = reinterpret_cast<uint8_t*>(array.data());
-    nb::gil_scoped_release unlocked;
     auto tall = std::make_unique<uint32_t[]>(count * layout.cells);
     for (size_t i = 0; i < keys; ++i) {
         uint32_t* cell = tall.get() + (block_of(p[i], blocks) - first) * layout.cells;
@@ -78,7 +78,7 @@ static void build_blocks(InOut array, Shape shape,
         for (size_t j = 0; j < layout.levels; ++j) {
             const size_t width = (size_t{1} << layout.bits[j]) - 1;
             for (uint32_t row = 0; row < layout.rows[j]; ++row, ++cell) {
-                const uint32_t symbol = draw_symbol(t + table[j] + tall[cell] * width, width, w[cell]);
+                const uint32_t symbol = draw_symbol(t + table[j] + tall[cell] * width, layout.bits[j], w[cell]);
                 write_cell(built, layout.offsets[j] + row * layout.bits[j], symbol);
             }
         }

@@ -145,16 +145,19 @@ class TightAlpPlan(Plan):
         """The decoder for the plan's loads."""
         return self._decoder(_FINE_GRID)
 
-    def _decoder(self, points: int) -> Decoder:
+    def _decoder(self, points: int, fitted: bool = True) -> Decoder:
         top = self.stage.threshold + math.ceil(6 / float(self.stage.noise.rate))
         if self.problem.upper_cells is not None:
             top = min(top, max(1, self.problem.upper_cells))
         grid = np.arange(0, top + 1, max(1, top // points))
-        return Decoder(self.blocks.ladder, self.loads, grid, not_stored(self.stage, grid), self._fitted_prior(grid))
+        unstored = not_stored(self.stage, grid)
+        # Planning compares many decoders and asks none for its fitted prior.
+        prior = self._fitted_prior(grid) if fitted else np.full(len(grid), np.nan)
+        return Decoder(self.blocks.ladder, self.loads, grid, unstored, prior)
 
     def mean_errors(self) -> tuple[Counts, Floats]:
         """Counts, and the mean absolute error that each has when it is not stored, times P[not stored]."""
-        decoder = self._decoder(_COARSE_GRID)
+        decoder = self._decoder(_COARSE_GRID, fitted=False)
         estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
         errors = (decoder.likelihood * np.abs(estimates - decoder.grid[:, None])).sum(axis=1)
         return decoder.grid, errors * decoder.unstored
@@ -320,7 +323,7 @@ def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAl
         for ladder in _ladders(problem, stage)
         for rows in _layouts(ladder)
     ]
-    return _within_budget(min(candidates, key=_objective))
+    return _within_budget(_least_objective(candidates))
 
 
 def _with_layout(problem: Problem, stage: Stage, ladder: Ladder, rows: tuple[int, ...], blocks: int) -> TightAlpPlan:
@@ -335,10 +338,23 @@ def _assumed_loads(problem: Problem, stage: Stage, layout: Blocks, uniform: bool
     )
 
 
-def _objective(plan: TightAlpPlan) -> float:
-    """The predicted error, and a share of the worst true value's error when counts are uniform up to 2T."""
+def _least_objective(plans: Sequence[TightAlpPlan]) -> TightAlpPlan:
+    """The first plan with the least predicted error plus a share of its worst case."""
+    errors = [predicted_error(plan) for plan in plans]
+    best, least = 0, math.inf
+    for i in sorted(range(len(plans)), key=errors.__getitem__):
+        if errors[i] > least:
+            break  # a worst case is not negative: neither this plan nor a later one is better
+        objective = errors[i] + WORST_CASE_WEIGHT * _worst_error(plans[i])
+        if (objective, i) < (least, best):
+            best, least = i, objective
+    return plans[best]
+
+
+def _worst_error(plan: TightAlpPlan) -> float:
+    """The worst true value's error when counts are uniform up to 2T."""
     crowded = replace(plan, loads=_assumed_loads(plan.problem, plan.stage, plan.blocks, uniform=True))
-    return predicted_error(plan) + WORST_CASE_WEIGHT * float(crowded.mean_errors()[1].max())
+    return float(crowded.mean_errors()[1].max())
 
 
 def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
