@@ -4,6 +4,7 @@
 #include "flips.hpp"
 #include "keys.hpp"
 #include "noise.hpp"
+#include "parallel.hpp"
 #include "rounding.hpp"
 #include "siphash.hpp"
 #include "table.hpp"
@@ -236,6 +237,7 @@ NB_MODULE(_native, m) {
     register_retrieval(m);
     register_sorting(m);
     m.doc() = "Kernels of sparsedp: stateless, without randomness of their own.";
+    m.def("thread_count", &thread_count);
     m.def("geometric", &geometric, nb::arg("words"), nb::arg("thresholds"));
     m.def("two_sided", &two_sided, nb::arg("words"), nb::arg("zero"), nb::arg("thresholds"));
     m.def("flip", &flip, nb::arg("array"), nb::arg("words"), nb::arg("numerator"), nb::arg("digits"));

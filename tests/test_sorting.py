@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import numpy as np
@@ -103,3 +104,11 @@ def test_kernels_give_the_same_in_any_number_of_threads() -> None:
     assert _native.geometric(ids, thresholds).tolist() == [
         int(a < 1 << 63) + 2 * int(b < 1 << 62) for a, b in ids.reshape(-1, 2).tolist()
     ]
+
+
+def test_the_number_of_threads_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARSEDP_THREADS", "3")
+    assert _native.thread_count() == 3
+    for unusable in ("0", "-2", "many", ""):
+        monkeypatch.setenv("SPARSEDP_THREADS", unusable)
+        assert 1 <= _native.thread_count() <= (os.cpu_count() or 1)

@@ -6,7 +6,6 @@ is the paper's, one hash function and one memory access per level; `Blocks` touc
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from . import _native
 from .hashing import draw_row_functions
 from .ladder import Ladder
+from .progress import stage
 from .randomness import Randomness, Words, flip
 
 FLIP_DIGITS = 16
@@ -120,17 +120,19 @@ class Blocks:
                 part, self._shape, self.blocks, first, size, placed[keys], int(seeds[2]), heights, thresholds, words
             )
 
+        threads = _native.thread_count()
         starts = list(range(0, self.blocks, _CHUNK_BLOCKS))
         # Block b begins at placement ⌈b 2^64 / blocks⌉.
         borders = np.array([-(-(b << 64) // self.blocks) for b in starts], np.uint64)
         edges = [*np.searchsorted(placed, borders).tolist(), len(placed)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(threads) as pool, stage("Building", self.blocks * cells) as advance:
             waiting: deque[Future[None]] = deque()
             for first, begin, end in zip(starts, edges, edges[1:], strict=False):
                 size = min(_CHUNK_BLOCKS, self.blocks - first)
                 words = randomness.words(size * cells)  # in the order of the blocks, whoever fills them
                 waiting.append(pool.submit(fill, first, size, slice(begin, end), words))
-                if len(waiting) > 2 * (os.cpu_count() or 1):
+                advance(size * cells)
+                if len(waiting) > 2 * threads:
                     waiting.popleft().result()
             for future in waiting:
                 future.result()

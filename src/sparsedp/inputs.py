@@ -30,6 +30,7 @@ from .arrow import (
 from .errors import InputError, ParameterError
 from .hashing import KeySpace
 from .privacy import Neighbours
+from .progress import stage
 from .randomness import Randomness, Words
 from .rounding import round_integers, round_sums_to_grid, round_to_grid
 from .table import LARGEST_COUNT, Counts
@@ -175,11 +176,11 @@ def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Rando
     Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
     """
     if pairs.values.dtype.kind == "i":
-        ids, counts = _native.sort_pairs(ids, np.ascontiguousarray(pairs.values, np.int64))
+        ids, counts = _sorted(ids, np.ascontiguousarray(pairs.values, np.int64))
         distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
         ids, counts = ids[:distinct], counts[:distinct]
         return ids, round_integers(counts, int(neighbours.step), randomness) if neighbours.real else counts
-    ids, carried = _native.sort_pairs(ids, np.ascontiguousarray(pairs.values, np.float64).view(np.int64))
+    ids, carried = _sorted(ids, np.ascontiguousarray(pairs.values, np.float64).view(np.int64))
     reals = carried.view(np.float64)
     first = np.ones(len(ids), np.bool_)
     np.not_equal(ids[1:], ids[:-1], out=first[1:])
@@ -189,9 +190,18 @@ def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Rando
     return ids[starts], round_sums_to_grid(reals, starts, neighbours.step, randomness)
 
 
+def _sorted(ids: Words, values: Counts) -> tuple[Words, Counts]:
+    with stage("Sorting keys", len(ids)) as advance:
+        pairs = _native.sort_pairs(ids, values)
+        advance(len(ids))
+    return pairs
+
+
 def key_ids(pairs: Pairs, space: KeySpace) -> Words:
     """The ids of the keys, one for each value."""
-    ids = space.ids(pairs.keys)
+    with stage("Reading keys", len(pairs.values)) as advance:
+        ids = space.ids(pairs.keys)
+        advance(len(ids))
     if len(ids) != len(pairs.values):
         raise InputError(f"keys and values must be equally many, got {len(ids)} keys and {len(pairs.values)} values")
     return ids

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from . import _native
 from .errors import ParameterError
+from .progress import stage
 from .randomness import Randomness, Words
 
 MOST_REDRAWS = 16
@@ -81,9 +82,12 @@ class LinearSystem:
         for _ in range(MOST_REDRAWS):
             seed = randomness.words(2)
             packed = self._uniform(randomness)
-            if len(ids) <= self.size and _native.solve(
-                packed[:-_PADDING], self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
-            ):
+            with stage("Building", len(ids)) as advance:
+                solved = len(ids) <= self.size and _native.solve(
+                    packed[:-_PADDING], self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
+                )
+                advance(len(ids))
+            if solved:
                 return packed, seed
         return self.noise(randomness)
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from . import _native
 from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
 from .privacy import QUANTISATION
+from .progress import stage
 from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, pieces, two_sided
 
 Counts = npt.NDArray[np.int64]
@@ -75,10 +76,12 @@ def _select(
 ) -> tuple[list[Words], list[Counts]]:
     """The ids that are kept and their noisy values, where noisy(counts) tells which and what, piece by piece."""
     kept_ids, kept_values = [], []
-    for piece in pieces(len(ids)):
-        kept, values = noisy(counts[piece])
-        kept_ids.append(ids[piece][kept])
-        kept_values.append(values[kept])
+    with stage("Adding noise", len(ids)) as advance:
+        for piece in pieces(len(ids)):
+            kept, values = noisy(counts[piece])
+            kept_ids.append(ids[piece][kept])
+            kept_values.append(values[kept])
+            advance(len(kept))
     return kept_ids, kept_values
 
 

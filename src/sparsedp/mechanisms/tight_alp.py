@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -158,9 +159,17 @@ class TightAlpPlan(Plan):
     def mean_errors(self) -> tuple[Counts, Floats]:
         """Counts, and the mean absolute error that each has when it is not stored, times P[not stored]."""
         decoder = self._decoder(_COARSE_GRID, fitted=False)
-        estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
-        errors = (decoder.likelihood * np.abs(estimates - decoder.grid[:, None])).sum(axis=1)
-        return decoder.grid, errors * decoder.unstored
+        grid, likelihood = decoder.grid, decoder.likelihood
+        # The decoder's medians under the flat prior, row by row: planning asks for dozens of them, and np.cumsum along
+        # columns takes several times as long.
+        spacing = np.diff(grid, append=2 * grid[-1] - grid[-2])
+        cumulative = likelihood * (decoder.unstored * spacing)[:, None]
+        for before, row in pairwise(cumulative):
+            row += before
+        cumulative /= cumulative[-1].copy()
+        medians = grid[np.minimum((cumulative < 0.5).sum(axis=0), len(grid) - 1)]
+        errors = (likelihood * np.abs(medians - grid[:, None])).sum(axis=1)
+        return grid, errors * decoder.unstored
 
     def _fitted_prior(self, grid: Counts) -> Floats:
         """A fifth of the mass on zero, the rest on the positive counts that the loads tell of."""
