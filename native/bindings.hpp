@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "memory.hpp"
 #include "parallel.hpp"
 
 namespace nb = nanobind;
@@ -31,7 +32,7 @@ constexpr size_t map_grain = size_t{1} << 14;
 // The array of body(i) for every i, computed without the interpreter lock and in several threads if it is long.
 template <typename T, typename Body>
 Out<T> map(size_t length, Body body) {
-    std::unique_ptr<T[]> out(new T[length]);  // not zeroed: every element is written below
+    auto out = sparsedp::uninitialised<T>(length);
     {
         nb::gil_scoped_release unlocked;
         T* data = out.get();

@@ -2,8 +2,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "memory.hpp"
 #include "parallel.hpp"
 #include "retrieval.hpp"
 
@@ -18,7 +20,7 @@ class Peeling {
     static constexpr uint8_t still_there = UINT8_MAX;
 
     Peeling(const SlotHash& hash, const uint64_t* ids, size_t keys)
-        : own(keys, still_there), hash_(hash), ids_(ids), slots_(hash.slots * size_t{hash.segment}) {
+        : own(keys, still_there), hash_(hash), ids_(ids), slots_(uninitialised<Slot>(hash.slots * size_t{hash.segment})) {
         order.reserve(keys);
         std::vector<std::vector<uint64_t>> alone(hash.slots);
         enter(alone);
@@ -27,7 +29,7 @@ class Peeling {
             claim(alone);
             leave(alone);
         } while (order.size() > rounds.back());
-        slots_ = {};
+        slots_.reset();
     }
 
     std::vector<Index> order;    // the keys that left
@@ -39,7 +41,7 @@ class Peeling {
     static constexpr Index none = static_cast<Index>(-1);
 
     struct Slot {
-        Index mixed = 0, degree = 0;  // XOR of its keys, which is the key when it is alone; and how many there are
+        Index mixed, degree;  // XOR of its keys, which is the key when it is alone; and how many there are
     };
 
     // Calls visit(slot, key number, segment) for the slots of `count` keys, given by id, in the segments j and j + 1.
@@ -68,11 +70,13 @@ class Peeling {
 
     void enter(std::vector<std::vector<uint64_t>>& alone) {
         in_pairs_of_segments(own.size(), [&](size_t j) {
+            const size_t end = std::min(j + 2, hash_.slots);
+            std::fill(&slots_[j * hash_.segment], slots_.get() + end * hash_.segment, Slot{0, 0});
             for_each_slot(j, ids_, own.size(), [&](uint64_t at, size_t key, size_t) {
                 slots_[at].mixed ^= static_cast<Index>(key);
                 ++slots_[at].degree;
             });
-            for (size_t s = j; s < std::min(j + 2, hash_.slots); ++s)
+            for (size_t s = j; s < end; ++s)
                 for (uint64_t at = s * hash_.segment; at < (s + 1) * hash_.segment; ++at)
                     if (slots_[at].degree == 1) alone[s].push_back(at);
         });
@@ -120,7 +124,7 @@ class Peeling {
 
     SlotHash hash_;
     const uint64_t* ids_;
-    std::vector<Slot> slots_;
+    std::unique_ptr<Slot[]> slots_;
 };
 
 }  // namespace sparsedp

@@ -139,11 +139,17 @@ static Out<uint64_t> count_symbols(In<uint64_t> array, Shape shape, uint64_t blo
     const auto* bytes = reinterpret_cast<const uint8_t*>(array.data());
     {
         nb::gil_scoped_release unlocked;
-        for (uint64_t block = 0; block < blocks; ++block)
-            for (size_t j = 0; j < layout.levels; ++j)
-                for (uint32_t row = 0; row < layout.rows[j]; ++row)
-                    ++out[first[j] + read_cell(bytes + block * block_bytes,
-                                               layout.offsets[j] + row * layout.bits[j], layout.bits[j])];
+        std::mutex guard;
+        parallel_for(blocks, size_t{1} << 10, [&](size_t begin, size_t end) {
+            std::vector<uint64_t> counts(symbols, 0);
+            for (size_t block = begin; block < end; ++block)
+                for (size_t j = 0; j < layout.levels; ++j)
+                    for (uint32_t row = 0; row < layout.rows[j]; ++row)
+                        ++counts[first[j] + read_cell(bytes + block * block_bytes,
+                                                      layout.offsets[j] + row * layout.bits[j], layout.bits[j])];
+            const std::lock_guard<std::mutex> lock(guard);
+            for (size_t s = 0; s < symbols; ++s) out[s] += counts[s];
+        });
     }
     return own(std::move(out), symbols);
 }

@@ -10,8 +10,8 @@ using InOutSigned = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::
 static nb::object sorted_pairs(In<uint64_t> ids, In<int64_t> values) {
     require(ids.size() == values.size(), "one value for each id");
     const size_t count = ids.size();
-    std::unique_ptr<uint64_t[]> out_ids(new uint64_t[count]);
-    std::unique_ptr<int64_t[]> out_values(new int64_t[count]);
+    auto out_ids = uninitialised<uint64_t>(count);
+    auto out_values = uninitialised<int64_t>(count);
     {
         nb::gil_scoped_release unlocked;
         sort_pairs(ids.data(), values.data(), count, out_ids.get(), out_values.get());

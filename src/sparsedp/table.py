@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -71,18 +71,26 @@ def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:
     return np.clip(noisy, -LARGEST_COUNT, LARGEST_COUNT, out=noisy)
 
 
-def _select(
+class Selection(NamedTuple):
+    """The table, and which of the non-zero keys are in it."""
+
+    table: Table
+    stored: npt.NDArray[np.bool_]
+
+
+def _noisy_values(
     ids: Words, counts: Counts, noisy: Callable[[Counts], tuple[npt.NDArray[np.bool_], Counts]]
-) -> tuple[list[Words], list[Counts]]:
-    """The ids that are kept and their noisy values, where noisy(counts) tells which and what, piece by piece."""
-    kept_ids, kept_values = [], []
+) -> tuple[npt.NDArray[np.bool_], list[Words], list[Counts]]:
+    """Which keys are kept, their ids and noisy values; noisy(counts) tells which and what, piece by piece."""
+    stored, kept_ids, kept_values = np.empty(len(ids), np.bool_), [ids[:0]], [counts[:0]]
     with stage("Adding noise", len(ids)) as advance:
         for piece in pieces(len(ids)):
             kept, values = noisy(counts[piece])
+            stored[piece] = kept
             kept_ids.append(ids[piece][kept])
             kept_values.append(values[kept])
             advance(len(kept))
-    return kept_ids, kept_values
+    return stored, kept_ids, kept_values
 
 
 @dataclass(frozen=True)
@@ -129,19 +137,20 @@ class PureStage:
         tails = self.noise.tails(self.threshold - largest, self.threshold - 1)
         return [1 - tail for tail in reversed(tails)]
 
-    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
+    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Selection:
         """Step (1) and (2) of Threshold for all of the domain, without looping over it; ids ascend."""
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
             values = add_noise(counts, self.noise, randomness)
             return values >= self.threshold, values
 
-        kept_ids, kept_values = _select(ids, counts, noisy)
+        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
         zeros = passing_positions(randomness, self.passing, self.domain)
         zeros = zeros[_native.find(ids, zeros) < 0]  # a non-zero key has had its own noise
         excess = geometric(randomness, self.noise.magnitude, len(zeros))
         zero_values = self.threshold + np.minimum(excess, LARGEST_COUNT - self.threshold).astype(np.int64)
-        return Table.sorted(np.concatenate([*kept_ids, zeros]), np.concatenate([*kept_values, zero_values]))
+        table = Table.sorted(np.concatenate([*kept_ids, zeros]), np.concatenate([*kept_values, zero_values]))
+        return Selection(table, stored)
 
 
 @dataclass(frozen=True)
@@ -216,7 +225,7 @@ class StableStage:
         tails = self.noise.tails(self.threshold - largest, self.threshold - self.unit)
         return small + [1 - tail for tail in reversed(tails)]
 
-    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
+    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Selection:
         """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
@@ -228,8 +237,8 @@ class StableStage:
             values = add_noise(counts, self.noise, randomness)
             return (counts != 0) & (values >= self.threshold), values
 
-        kept_ids, kept_values = _select(ids, counts, noisy)
-        return Table.sorted(np.concatenate([ids[:0], *kept_ids]), np.concatenate([counts[:0], *kept_values]))
+        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
+        return Selection(Table.sorted(np.concatenate(kept_ids), np.concatenate(kept_values)), stored)
 
 
 Stage: TypeAlias = PureStage | StableStage

@@ -55,7 +55,7 @@ class TablePlan(Plan):
         return 1
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        table = self.stage.select(ids, counts, randomness)
+        table = self.stage.select(ids, counts, randomness).table
         return {"table.ids": table.ids, "table.values": table.values}
 
     def estimate(self, arrays: Arrays, ids: Words) -> Estimates:

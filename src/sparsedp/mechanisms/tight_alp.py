@@ -19,7 +19,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .. import _native, bounds
+from .. import bounds
 from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above, poisson_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
@@ -116,11 +116,9 @@ class TightAlpPlan(Plan):
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """Stored keys leave the embedding."""
-        table = self.stage.select(ids, counts, randomness)
-        stored = _native.find(ids, table.ids)  # -1 for a zero of the table
-        unstored = np.ones(len(ids), np.bool_)
-        unstored[stored[stored >= 0]] = False
-        array, seeds = self.blocks.build(ids[unstored], counts[unstored], randomness)
+        table, stored = self.stage.select(ids, counts, randomness)
+        # As a zero, a stored key reaches no height and leaves no trace.
+        array, seeds = self.blocks.build(ids, np.where(stored, 0, counts), randomness)
         return {
             "table.ids": table.ids,
             "table.values": table.values,
