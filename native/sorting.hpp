@@ -67,14 +67,19 @@ struct IdSurvey {
     uint64_t differing = 0;
 };
 
-inline IdSurvey survey(const uint64_t* ids, size_t count) {
+template <typename IdAt>
+IdSurvey survey(IdAt id_at, size_t count) {
     IdSurvey all;
     std::mutex guard;
     parallel_for(count, size_t{1} << 16, [&](size_t begin, size_t end) {
         IdSurvey part;
-        for (size_t i = std::max<size_t>(begin, 1); i < end; ++i) {
-            part.ascending &= ids[i - 1] <= ids[i];
-            part.differing |= ids[i] ^ ids[0];
+        const uint64_t first = id_at(0);
+        uint64_t before = id_at(begin == 0 ? 0 : begin - 1);
+        for (size_t i = begin; i < end; ++i) {
+            const uint64_t id = id_at(i);
+            part.ascending &= before <= id;
+            part.differing |= id ^ first;
+            before = id;
         }
         const std::lock_guard<std::mutex> lock(guard);
         all.ascending &= part.ascending;
@@ -83,15 +88,15 @@ inline IdSurvey survey(const uint64_t* ids, size_t count) {
     return all;
 }
 
-// Pairs of equal ids come in any order.
-inline void sort_pairs(const uint64_t* ids, const int64_t* values, size_t count, uint64_t* out_ids,
-                       int64_t* out_values) {
+// The pairs (id_at(i), values[i]) in the order of their ids; those of equal ids come in any order.
+template <typename IdAt>
+void sort_pairs(IdAt id_at, const int64_t* values, size_t count, uint64_t* out_ids, int64_t* out_values) {
     constexpr size_t grain = size_t{1} << 16;
     constexpr unsigned most_bits = 11, bucket_bits = 12;
-    const IdSurvey found = survey(ids, count);
+    const IdSurvey found = survey(id_at, count);
     if (found.ascending) {
         parallel_for(count, grain, [&](size_t begin, size_t end) {
-            std::copy(ids + begin, ids + end, out_ids + begin);
+            for (size_t i = begin; i < end; ++i) out_ids[i] = id_at(i);
             std::copy(values + begin, values + end, out_values + begin);
         });
         return;
@@ -99,8 +104,8 @@ inline void sort_pairs(const uint64_t* ids, const int64_t* values, size_t count,
     const unsigned top = bit_length(found.differing), wanted = bit_length(count >> bucket_bits);
     const unsigned bits = std::min({most_bits, top, wanted}), shift = top - bits;
     const size_t buckets = size_t{1} << bits;
-    // bits = 0 has shift = top, which is 64 for ids that differ everywhere.
-    const auto bucket_of_id = [=](uint64_t id) { return bits == 0 ? 0 : (id >> shift) & (buckets - 1); };
+    // bits = 0 has shift = top, which may be 64.
+    const auto bucket_at = [&](uint64_t id) { return bits == 0 ? 0 : (id >> shift) & (buckets - 1); };
 
     // Every part counts its pairs, then writes them to its own share of each bucket.
     const size_t parts = std::min(thread_count(), count / grain + 1), share = (count - 1) / parts + 1;
@@ -108,18 +113,20 @@ inline void sort_pairs(const uint64_t* ids, const int64_t* values, size_t count,
     const auto for_each_part = [&](auto visit) {
         parallel_for(parts, 1, [&](size_t first, size_t last) {
             for (size_t part = first; part < last; ++part)
-                for (size_t i = part * share; i < std::min(count, (part + 1) * share); ++i)
-                    visit(at[part * buckets + bucket_of_id(ids[i])], i);
+                for (size_t i = part * share; i < std::min(count, (part + 1) * share); ++i) {
+                    const uint64_t id = id_at(i);
+                    visit(at[part * buckets + bucket_at(id)], id, i);
+                }
         });
     };
-    for_each_part([](size_t& slot, size_t) { ++slot; });
+    for_each_part([](size_t& slot, uint64_t, size_t) { ++slot; });
     size_t begin = 0;
     for (size_t b = 0; b < buckets; ++b) {
         edges[b] = begin;
         for (size_t part = 0; part < parts; ++part) begin += std::exchange(at[part * buckets + b], begin);
     }
-    for_each_part([&](size_t& slot, size_t i) {
-        out_ids[slot] = ids[i];
+    for_each_part([&](size_t& slot, uint64_t id, size_t i) {
+        out_ids[slot] = id;
         out_values[slot++] = values[i];
     });
     parallel_for(buckets, 1, [&](size_t first, size_t last) {

@@ -64,6 +64,17 @@ def test_pairs_are_sorted_by_id(name: str) -> None:
     assert not np.shares_memory(found_values, values)
 
 
+@pytest.mark.usefixtures("threads")
+def test_pairs_are_sorted_by_the_placement_of_their_id() -> None:
+    for ids in (words(0), words(1), words(90_000, 20)):
+        values = np.arange(len(ids))
+        found, carried = _native.place_pairs(ids, values, 3, 4)
+        expected = _native.placements(ids, 3, 4)
+        assert np.array_equal(found, np.sort(expected))
+        assert np.array_equal(expected[carried], found)
+        assert np.array_equal(np.sort(carried), values)
+
+
 VALUES = st.one_of(st.integers(-9, 9), st.integers(-(1 << 63) + 1, (1 << 63) - 1))
 
 

@@ -105,7 +105,7 @@ class Blocks:
         seeds = randomness.words(3)
         placed = ids
         if not self.hashed:
-            placed, counts = _native.sort_pairs(_native.placements(ids, *seeds[:2].tolist()), counts)
+            placed, counts = _native.place_pairs(ids, counts, *seeds[:2].tolist())
         tops = np.array([[level.start, level.height] for level in self.ladder.levels])
         thresholds = np.concatenate(
             [np.append(np.uint64(len(level.masses)), level.thresholds.ravel()) for level in self.ladder.levels]

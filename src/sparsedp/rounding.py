@@ -113,6 +113,17 @@ def round_sums_to_grid(
 
     Sums are exact but for the 2^-64 of a cell that every value is cut by.
     """
+    cells = np.empty(len(starts), np.int64)
+    for piece in pieces(len(starts)):
+        first = starts[piece.start]
+        end = starts[piece.stop] if piece.stop < len(starts) else len(values)
+        cells[piece] = _round_sums(values[first:end], starts[piece] - first, step, randomness)
+    return cells
+
+
+def _round_sums(
+    values: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], step: Fraction, randomness: Randomness
+) -> npt.NDArray[np.int64]:
     whole, fraction = _native.divide_by_steps(values, step.numerator, step.denominator)
     sign = np.where(values < 0, -1, 1)
     half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
