@@ -3,15 +3,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <stdexcept>
 
 #include "blocks.hpp"
+#include "memory.hpp"
 #include "parallel.hpp"
 #include "retrieval.hpp"
 
@@ -24,43 +21,25 @@ using InOut = nb::ndarray<uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <typename T>
 using Out = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 
-struct Free {
-    void operator()(void* memory) const { std::free(memory); }
-};
 template <typename T>
-using Buffer = std::unique_ptr<T[], Free>;
-
-// Memory that is not cleared, as every element is about to be written; large ones on huge pages, which saves most of
-// the page faults.
-template <typename T>
-Buffer<T> buffer(size_t length) {
-    constexpr size_t huge = size_t{1} << 21, line = 64;
-    if (length > SIZE_MAX / 2 / sizeof(T)) throw std::bad_alloc();
-    const size_t alignment = length * sizeof(T) >= 2 * huge ? huge : line;
-    const size_t bytes = std::max(alignment, (length * sizeof(T) + alignment - 1) / alignment * alignment);
-    void* memory = std::aligned_alloc(alignment, bytes);
-    if (memory == nullptr) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-    if (alignment == huge) madvise(memory, bytes, MADV_HUGEPAGE);
-#endif
-    return Buffer<T>(static_cast<T*>(memory));
-}
-
-template <typename T>
-Out<T> own(Buffer<T> data, size_t length) {
+Out<T> own(std::unique_ptr<T[]> data, size_t length) {
     T* raw = data.release();
-    nb::capsule owner(raw, [](void* p) noexcept { std::free(p); });
+    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     return Out<T>(raw, {length}, owner);
 }
 
-// Runs body(i) for every i, in parallel and without the interpreter lock, and gives the array of the results.
+// Fewer elements than this are not worth a thread.
+constexpr size_t map_grain = size_t{1} << 14;
+
+// The array of body(i) for every i, computed without the interpreter lock and in several threads if it is long.
 template <typename T, typename Body>
 Out<T> map(size_t length, Body body) {
-    auto out = buffer<T>(length);
+    auto out = sparsedp::uninitialised<T>(length);
     {
         nb::gil_scoped_release unlocked;
-        sparsedp::parallel_for(length, size_t{1} << 15, [&](size_t begin, size_t end) {
-            for (size_t i = begin; i < end; ++i) out[i] = body(i);
+        T* data = out.get();
+        sparsedp::parallel_for(length, map_grain, [=](size_t begin, size_t end) {
+            for (size_t i = begin; i < end; ++i) data[i] = body(i);
         });
     }
     return own(std::move(out), length);
@@ -74,7 +53,8 @@ using Shape = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device:
 
 // shape: one row (bits, rows) for each level.
 inline sparsedp::BlockLayout block_layout(Shape shape, uint64_t blocks) {
-    require(shape.shape(1) == 2 && shape.shape(0) >= 1 && shape.shape(0) <= sparsedp::most_levels, "a shape has 1..4 levels");
+    require(shape.shape(1) == 2 && shape.shape(0) >= 1 && shape.shape(0) <= sparsedp::most_levels,
+            "a shape has 1..4 levels");
     sparsedp::BlockLayout layout{shape.shape(0), blocks, {}, {}, {}, 0};
     uint64_t used = 0;
     for (size_t j = 0; j < layout.levels; ++j) {
@@ -100,3 +80,4 @@ inline sparsedp::SlotHash slot_hash(uint64_t k0, uint64_t k1, size_t slots, uint
 void register_blocks(nb::module_& m);
 void register_readers(nb::module_& m);
 void register_retrieval(nb::module_& m);
+void register_sorting(nb::module_& m);

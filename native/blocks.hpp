@@ -75,10 +75,12 @@ inline uint32_t read_pattern(const BlockLayout& layout, const uint8_t* block, ui
     return pattern;
 }
 
-// The number of thresholds at or below the word: branch-free, so its time does not depend on the symbol.
-inline uint32_t draw_symbol(const uint64_t* thresholds, size_t count, uint64_t word) {
+// The number of thresholds at or below the word, of 2^bits - 1 ascending ones. Always `bits` steps without a branch, so
+// the time does not depend on the symbol.
+inline uint32_t draw_symbol(const uint64_t* thresholds, uint32_t bits, uint64_t word) {
     uint32_t symbol = 0;
-    for (size_t s = 0; s < count; ++s) symbol += thresholds[s] <= word;
+    for (uint32_t step = 1u << bits >> 1; step > 0; step >>= 1)
+        symbol += step & -static_cast<uint32_t>(thresholds[symbol + step - 1] <= word);
     return symbol;
 }
 

@@ -6,6 +6,7 @@
 #include "flips.hpp"
 #include "keys.hpp"
 #include "noise.hpp"
+#include "parallel.hpp"
 #include "rounding.hpp"
 #include "siphash.hpp"
 #include "table.hpp"
@@ -63,7 +64,7 @@ static nb::object convert_keys(nb::object sequence, Convert convert) {
     nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), "keys must be a sequence"));
     if (!fast.is_valid()) throw nb::python_error();
     const size_t length = static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
-    auto out = buffer<uint64_t>(length);
+    auto out = uninitialised<uint64_t>(length);
     KeyKind kind = no_key;
     for (size_t i = 0; i < length; ++i) {
         PyObject* object = PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i));
@@ -164,7 +165,7 @@ static nb::object hash_fixed_text(uint64_t k0, uint64_t k1, In<uint32_t> data, s
     const auto is_letter = [](uint32_t c) { return c < 0xd800 || (c >= 0xe000 && c <= 0x10ffff); };
     for (size_t i = 0; i < data.size(); ++i)
         if (!is_letter(d[i])) return nb::int_(i / width);
-    auto out = buffer<uint64_t>(length);
+    auto out = uninitialised<uint64_t>(length);
     {
         nb::gil_scoped_release unlocked;
         parallel_for(length, size_t{1} << 15, [&](size_t begin, size_t end) {
@@ -257,7 +258,7 @@ static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t 
     const double* v = values.data();
     const uint64_t* w = words.data();
     const size_t length = values.size();
-    auto out = buffer<int64_t>(length);
+    auto out = uninitialised<int64_t>(length);
     size_t bad = length;
     {
         nb::gil_scoped_release unlocked;
@@ -283,7 +284,7 @@ static nb::object divide_by_steps(In<double> values, uint64_t numerator, uint64_
             "numerator and denominator of the step must be in 1..2^53 - 1");
     const double* v = values.data();
     const size_t length = values.size();
-    auto whole = buffer<uint64_t>(length), fraction = buffer<uint64_t>(length);
+    auto whole = uninitialised<uint64_t>(length), fraction = uninitialised<uint64_t>(length);
     for (size_t i = 0; i < length; ++i) {
         require(std::fabs(v[i]) < 9223372036854775808.0, "a value is 2^63 or more");
         const FixedPoint cells = divide_by_step(v[i], numerator, denominator);
@@ -312,7 +313,9 @@ NB_MODULE(_native, m) {
     register_blocks(m);
     register_readers(m);
     register_retrieval(m);
+    register_sorting(m);
     m.doc() = "Kernels of sparsedp: stateless, without randomness of their own.";
+    m.def("thread_count", &thread_count);
     m.def("geometric", &geometric, nb::arg("words"), nb::arg("thresholds"));
     m.def("two_sided", &two_sided, nb::arg("words"), nb::arg("zero"), nb::arg("thresholds"));
     m.def("flip", &flip, nb::arg("array"), nb::arg("words"), nb::arg("numerator"), nb::arg("digits"));

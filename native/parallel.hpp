@@ -1,61 +1,67 @@
-// Ranges of independent work, on as many threads as this process may use.
+// Threads for one call: kernels stay stateless, and results never depend on how many there are.
 #pragma once
-#include <sched.h>
-
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
+#ifdef __linux__
+#include <sched.h>
+#endif
 
 namespace sparsedp {
 
-// SPARSEDP_THREADS if it is a positive number, else the CPUs that this process may run on.
+// SPARSEDP_THREADS, or the number of CPUs that this process may use.
 inline size_t thread_count() {
     if (const char* wanted = std::getenv("SPARSEDP_THREADS")) {
-        const long threads = std::strtol(wanted, nullptr, 10);
-        if (threads >= 1) return static_cast<size_t>(std::min(threads, 256L));
+        const long count = std::strtol(wanted, nullptr, 10);
+        if (count >= 1) return static_cast<size_t>(std::min(count, 1024L));
     }
 #ifdef __linux__
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
+    cpu_set_t usable;
+    if (sched_getaffinity(0, sizeof usable, &usable) == 0) return static_cast<size_t>(std::max(1, CPU_COUNT(&usable)));
 #endif
-    return std::max(1u, std::thread::hardware_concurrency());
+    return std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
-// Calls body(begin, end) on disjoint ranges of at least `grain` that cover [0, length). No thread outlives the call,
-// so a fork between calls is safe; an exception of any range is thrown here, after all have ended.
+// Calls body(begin, end) on disjoint ranges that cover [0, length), in several threads when length > grain. The first
+// exception is thrown again here; no thread outlives the call.
 template <typename Body>
 void parallel_for(size_t length, size_t grain, Body body) {
-    const size_t ranges = length <= grain ? 1 : std::min(thread_count(), length / grain);
-    if (ranges <= 1) {
-        body(size_t{0}, length);
+    grain = std::max<size_t>(1, grain);
+    const size_t threads = length > grain ? std::min(thread_count(), (length - 1) / grain + 1) : 1;
+    if (threads <= 1) {
+        if (length > 0) body(size_t{0}, length);
         return;
     }
-    const auto border = [=](size_t r) { return length / ranges * r + std::min(r, length % ranges); };
-    std::vector<std::exception_ptr> failures(ranges);
-    const auto run = [&](size_t r) {
+    // More pieces than threads, so that a slow one is made up for by the others.
+    const size_t piece = std::max(grain, length / (8 * threads));
+    std::atomic<size_t> next{0};
+    std::mutex guard;
+    std::exception_ptr error;
+    const auto work = [&] {
         try {
-            body(border(r), border(r + 1));
+            for (size_t begin; (begin = next.fetch_add(piece)) < length;) body(begin, std::min(begin + piece, length));
         } catch (...) {
-            failures[r] = std::current_exception();
+            next = length;
+            const std::lock_guard<std::mutex> lock(guard);
+            if (!error) error = std::current_exception();
         }
     };
-    std::vector<std::thread> threads;
-    threads.reserve(ranges - 1);
-    for (size_t r = 1; r < ranges; ++r) {
-        try {
-            threads.emplace_back(run, r);
-        } catch (const std::system_error&) {  // no more threads: do it here
-            run(r);
-        }
+    std::vector<std::thread> helpers;
+    helpers.reserve(threads - 1);
+    try {
+        while (helpers.size() + 1 < threads) helpers.emplace_back(work);
+    } catch (const std::system_error&) {
+        // No more threads to be had: those there are do all of the work.
     }
-    run(0);
-    for (std::thread& thread : threads) thread.join();
-    for (const std::exception_ptr& failure : failures)
-        if (failure) std::rethrow_exception(failure);
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    if (error) std::rethrow_exception(error);
 }
 
 }  // namespace sparsedp

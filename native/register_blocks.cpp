@@ -19,6 +19,7 @@ static void build_blocks(InOut array, Shape shape,
     require(first + count <= blocks && array.size() == 8 * count, "the array must hold the blocks");
     require(heights.shape(0) == placed.size() && heights.shape(1) == layout.levels, "a height for each key and level");
     require(words.size() == count * layout.cells, "one random word for each cell");
+    nb::gil_scoped_release unlocked;
     size_t tallest[most_levels] = {}, used = 0, table[most_levels];
     const size_t keys = placed.size();
     const uint32_t* h = heights.data();
@@ -39,7 +40,6 @@ static void build_blocks(InOut array, Shape shape,
         require(block >= first && block - first < count, "a key lies outside of the blocks");
     }
     auto* out = reinterpret_cast<uint8_t*>(array.data());
-    nb::gil_scoped_release unlocked;
     auto tall = std::make_unique<uint32_t[]>(count * layout.cells);
     for (size_t i = 0; i < keys; ++i) {
         uint32_t* cell = tall.get() + (block_of(p[i], blocks) - first) * layout.cells;
@@ -56,7 +56,7 @@ static void build_blocks(InOut array, Shape shape,
         for (size_t j = 0; j < layout.levels; ++j) {
             const size_t width = (size_t{1} << layout.bits[j]) - 1;
             for (uint32_t row = 0; row < layout.rows[j]; ++row, ++cell) {
-                const uint32_t symbol = draw_symbol(t + table[j] + tall[cell] * width, width, w[cell]);
+                const uint32_t symbol = draw_symbol(t + table[j] + tall[cell] * width, layout.bits[j], w[cell]);
                 write_cell(built, layout.offsets[j] + row * layout.bits[j], symbol);
             }
         }
@@ -73,16 +73,22 @@ static Out<uint64_t> count_symbols(In<uint64_t> array, Shape shape, uint64_t blo
         first[j] = symbols;
         symbols += size_t{1} << layout.bits[j];
     }
-    auto out = buffer<uint64_t>(symbols);
+    auto out = uninitialised<uint64_t>(symbols);
     std::fill_n(out.get(), symbols, 0);
     const auto* bytes = reinterpret_cast<const uint8_t*>(array.data());
     {
         nb::gil_scoped_release unlocked;
-        for (uint64_t block = 0; block < blocks; ++block)
-            for (size_t j = 0; j < layout.levels; ++j)
-                for (uint32_t row = 0; row < layout.rows[j]; ++row)
-                    ++out[first[j] + read_cell(bytes + block * block_bytes,
-                                               layout.offsets[j] + row * layout.bits[j], layout.bits[j])];
+        std::mutex guard;
+        parallel_for(blocks, size_t{1} << 10, [&](size_t begin, size_t end) {
+            std::vector<uint64_t> counts(symbols, 0);
+            for (size_t block = begin; block < end; ++block)
+                for (size_t j = 0; j < layout.levels; ++j)
+                    for (uint32_t row = 0; row < layout.rows[j]; ++row)
+                        ++counts[first[j] + read_cell(bytes + block * block_bytes,
+                                                      layout.offsets[j] + row * layout.bits[j], layout.bits[j])];
+            const std::lock_guard<std::mutex> lock(guard);
+            for (size_t s = 0; s < symbols; ++s) out[s] += counts[s];
+        });
     }
     return own(std::move(out), symbols);
 }

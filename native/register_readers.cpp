@@ -17,8 +17,8 @@ class Table {
     nb::tuple find(In<uint64_t> ids) const {
         const size_t count = ids.size();
         const uint64_t* x = ids.data();
-        auto stored = buffer<bool>(count);
-        auto values = buffer<int64_t>(count);
+        auto stored = uninitialised<bool>(count);
+        auto values = uninitialised<int64_t>(count);
         {
             nb::gil_scoped_release unlocked;
             parallel_for(count, size_t{1} << 15, [&](size_t begin, size_t end) {
@@ -55,7 +55,7 @@ static std::vector<const TableIndex*> indices(nb::list tables, std::vector<nb::o
 template <typename Source>
 static Out<double> read_all(const Reader<Source>& reader, const In<uint64_t>& ids) {
     const size_t count = ids.size();
-    auto out = buffer<double>(count);
+    auto out = uninitialised<double>(count);
     {
         nb::gil_scoped_release unlocked;
         reader.read(ids.data(), count, out.get());

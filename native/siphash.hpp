@@ -41,9 +41,9 @@ class SipHash24 {
         return state;
     }
 
-    void finish_wide(uint64_t* out) {
+    void finish_wide(uint64_t* out, int words) {
         v2 ^= 0xee;
-        for (int half = 0; half < 2; ++half) {
+        for (int half = 0; half < words; ++half) {
             if (half == 1) v1 ^= 0xdd;
             round();
             round();

@@ -177,6 +177,23 @@ def test_sums_are_rounded_and_not_their_terms() -> None:
     assert sum(found) / 4000 == pytest.approx(-2.25, abs=0.04)
 
 
+@pytest.mark.parametrize("bits", [4, 30])
+@pytest.mark.parametrize("scale", [1, 0.25])
+def test_work_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch, bits: int, scale: float) -> None:
+    random = np.random.default_rng(bits)
+    ids = random.integers(0, 1 << bits, 2000).astype(np.uint64)
+    whole = random.integers(-99, 99, 2000)
+    values = Pairs([], whole if scale == 1 else (whole * scale).astype(np.float64))
+    coarse = Neighbours(step=Fraction(7), real=True)
+    found = []
+    for piece in (1 << 18, 64):
+        monkeypatch.setattr("sparsedp.randomness._PIECE_WORDS", piece)
+        stream = ReproducibleRandomness(3)
+        kept, cells = to_cells(ids, values, coarse, stream)
+        found.append((kept.tolist(), cells.tolist(), stream.words(1).tolist()))
+    assert found[0] == found[1]
+
+
 def test_integers_are_rounded_to_large_steps_without_bias() -> None:
     step = 20_000_000_000  # above 2^32: sensitivity 10^12 at epsilon 1
     coarse = Neighbours(step=Fraction(step), real=True)

@@ -43,7 +43,7 @@ def test_jumping_over_zeros_is_like_adding_noise_to_every_key() -> None:
     x[ids] = counts
     stream = ReproducibleRandomness(12)
     naive = add_noise(np.tile(x, runs), noise, stream).reshape(runs, domain)
-    tables = [stage.select(ids, counts, stream) for _ in range(runs)]
+    tables = [stage.select(ids, counts, stream).table for _ in range(runs)]
 
     naive_stored = naive >= threshold
     jumped_stored = np.zeros((runs, domain), bool)

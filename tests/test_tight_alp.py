@@ -165,3 +165,15 @@ def test_a_few_keys_make_a_small_release() -> None:
     release = sparsedp.release({"a": 50, "b": 3}, epsilon=1.0, nonzero=2)
     assert release.nbytes < 2000
     assert abs(release["a"] - 50) < 25
+
+
+@pytest.mark.parametrize("parameters", [{}, {"delta": 1e-6}, {"upper": 1}, {"epsilon": 0.05}, {"epsilon": 9.0}])
+def test_planning_predicts_the_errors_of_the_decoders_medians(parameters: dict[str, Any]) -> None:
+    plan = sparsedp.plan(**{"epsilon": 1.0, "nonzero": 1000, "mechanism": "tight-alp", **parameters})
+    assert isinstance(plan, TightAlpPlan)
+    grid, errors = plan.mean_errors()
+    decoder = plan._decoder(120)
+    medians = decoder.estimates("median", "flat")
+    expected = (decoder.likelihood * np.abs(medians - grid[:, None])).sum(axis=1) * decoder.unstored
+    assert np.array_equal(grid, decoder.grid)
+    assert np.array_equal(errors, expected)

@@ -2,8 +2,9 @@
 
 The package reads in this order, each module knowing only those before it:
 
-    errors → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding → retrieval
-    → table → bounds → mechanisms → planning → comparison, curves; inputs; storage → schema → files → release
+    errors → progress → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding
+    → retrieval → table → bounds → mechanisms → planning → comparison, curves; inputs
+    storage → schema → files → release
 
 Start with `release`, `plan` and `compare`.
 """

@@ -6,7 +6,6 @@ is the paper's, one hash function and one memory access per level; `Blocks` touc
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from . import _native
 from .hashing import draw_row_functions
 from .ladder import Ladder
+from .progress import stage
 from .randomness import Randomness, Words, flip
 
 FLIP_DIGITS = 16
@@ -108,11 +108,11 @@ class Blocks:
         )
 
     def build(self, ids: Words, counts: npt.NDArray[np.int64], randomness: Randomness) -> tuple[Words, Words]:
-        """The blocks and their seeds: every cell a noisy symbol of the largest height among its keys."""
+        """The blocks and their seeds: every cell a noisy symbol of the largest height among its keys. Ids ascend."""
         seeds = randomness.words(3)
-        placed = ids if self.hashed else _native.placements(ids, *seeds[:2].tolist())
-        order = np.argsort(placed)
-        placed, counts = placed[order], counts[order]
+        placed = ids
+        if not self.hashed:
+            placed, counts = _native.place_pairs(ids, counts, *seeds[:2].tolist())
         tops = np.array([[level.start, level.height] for level in self.ladder.levels])
         thresholds = np.concatenate(
             [np.append(np.uint64(len(level.masses)), level.thresholds.ravel()) for level in self.ladder.levels]
@@ -127,17 +127,19 @@ class Blocks:
                 part, self._shape, self.blocks, first, size, placed[keys], int(seeds[2]), heights, thresholds, words
             )
 
+        threads = _native.thread_count()
         starts = list(range(0, self.blocks, _CHUNK_BLOCKS))
         # Block b begins at placement ⌈b 2^64 / blocks⌉.
         borders = np.array([-(-(b << 64) // self.blocks) for b in starts], np.uint64)
         edges = [*np.searchsorted(placed, borders).tolist(), len(placed)]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(threads) as pool, stage("Building", self.blocks * cells) as advance:
             waiting: deque[Future[None]] = deque()
             for first, begin, end in zip(starts, edges, edges[1:], strict=False):
                 size = min(_CHUNK_BLOCKS, self.blocks - first)
                 words = randomness.words(size * cells)  # in the order of the blocks, whoever fills them
                 waiting.append(pool.submit(fill, first, size, slice(begin, end), words))
-                if len(waiting) > 2 * (os.cpu_count() or 1):
+                advance(size * cells)
+                if len(waiting) > 2 * threads:
                     waiting.popleft().result()
             for future in waiting:
                 future.result()

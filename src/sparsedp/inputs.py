@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from . import _native
 from .arrow import (
     as_chunked_array,
     as_two_columns,
@@ -29,8 +30,9 @@ from .arrow import (
 from .errors import InputError, ParameterError
 from .hashing import KeySpace
 from .privacy import Neighbours
+from .progress import stage
 from .randomness import Randomness, Words
-from .rounding import exact_sums, round_integers, round_sums_to_grid, round_to_grid
+from .rounding import round_integers, round_sums_to_grid, round_to_grid
 from .table import LARGEST_COUNT, Counts
 
 # A Mapping, (keys, values), a pandas Series, a two-column table that speaks Arrow, or a SciPy sparse row.
@@ -85,7 +87,7 @@ def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDA
     if array.dtype.kind not in "iuf":
         raise InputError(f"values must be numbers, got {array.dtype}")
     if array.dtype.kind == "f":
-        array = array.astype(np.float64)
+        array = array.astype(np.float64, copy=False)
         _refuse(~np.isfinite(array), array, "must be finite", "drop or fix it")
         if step is None:
             _refuse(array != np.floor(array), array, "must be a whole number", "pass step= for real values")
@@ -93,11 +95,11 @@ def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDA
         _refuse(array < 0, array, "must not be negative", "pass signed=True to allow negative values")
     _refuse(_beyond_63_bits(array), array, "must be below 2^63", "use a larger unit")
     if step is None:
-        return array.astype(np.int64)
+        return array.astype(np.int64, copy=False)
     if array.dtype.kind != "f":
         inexact = (array > 1 << 53) | (array < -(1 << 53))
         _refuse(inexact, array, "must be at most 2^53 when step= is given", "pass it as a float")
-    reals = array.astype(np.float64)
+    reals = array.astype(np.float64, copy=False)
     _refuse(np.abs(reals) > _largest_real(step), array, "must be below 2^63 steps", "use a larger step")
     return reals
 
@@ -169,37 +171,46 @@ def _refuse(bad: npt.NDArray[np.bool_], array: np.ndarray, must: str, fix: str) 
 
 
 def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> tuple[Words, Counts]:
-    """Distinct ids, ascending, with the sum of their values on the grid.
+    """Distinct ids, ascending, with the sum of their values on the grid, in arrays of their own.
 
     Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
     """
-    order = np.argsort(ids, kind="stable")
-    ids, values = ids[order], pairs.values[order]
-    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]])[: len(ids)])
-    if values.dtype.kind == "i":
-        counts = values.astype(np.int64)
-        if len(starts) < len(ids):
-            counts = exact_sums(counts, starts)
-        return ids[starts], round_integers(counts, int(neighbours.step), randomness) if neighbours.real else counts
-    reals = np.ascontiguousarray(values, np.float64)
-    if len(starts) < len(ids):
-        return ids[starts], round_sums_to_grid(reals, starts, neighbours.step, randomness)
-    return ids, round_to_grid(reals, neighbours.step, randomness)
+    if pairs.values.dtype.kind == "i":
+        ids, counts = _sorted(ids, np.ascontiguousarray(pairs.values, np.int64))
+        distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
+        ids, counts = ids[:distinct], counts[:distinct]
+        return ids, round_integers(counts, int(neighbours.step), randomness) if neighbours.real else counts
+    ids, carried = _sorted(ids, np.ascontiguousarray(pairs.values, np.float64).view(np.int64))
+    reals = carried.view(np.float64)
+    first = np.ones(len(ids), np.bool_)
+    np.not_equal(ids[1:], ids[:-1], out=first[1:])
+    if first.all():
+        return ids, round_to_grid(reals, neighbours.step, randomness)
+    starts = np.flatnonzero(first)
+    return ids[starts], round_sums_to_grid(reals, starts, neighbours.step, randomness)
+
+
+def _sorted(ids: Words, values: Counts) -> tuple[Words, Counts]:
+    with stage("Sorting keys", len(ids)) as advance:
+        pairs = _native.sort_pairs(ids, values)
+        advance(len(ids))
+    return pairs
 
 
 def key_ids(pairs: Pairs, space: KeySpace) -> Words:
     """The ids of the keys, one for each value."""
-    ids = space.ids(pairs.keys)
+    with stage("Reading keys", len(pairs.values)) as advance:
+        ids = space.ids(pairs.keys)
+        advance(len(ids))
     if len(ids) != len(pairs.values):
         raise InputError(f"keys and values must be equally many, got {len(ids)} keys and {len(pairs.values)} values")
     return ids
 
 
 def cut(ids: Words, cells: Counts, upper: int | None) -> tuple[Words, Counts]:
-    """Cells cut to ±upper, and to ±2^61; zeros are gone."""
-    limit = LARGEST_COUNT if upper is None else upper
-    cells = np.clip(cells, -limit, limit)
-    return ids[cells != 0], cells[cells != 0]
+    """Cells cut to ±upper, and to ±2^61; zeros are gone. The arrays given are used up."""
+    left = _native.cut_pairs(ids, cells, LARGEST_COUNT if upper is None else upper)
+    return ids[:left], cells[:left]
 
 
 def check_domain(domain: int | None, pairs: Pairs) -> int | None:

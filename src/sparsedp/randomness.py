@@ -29,8 +29,8 @@ _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
 _MAX_WORD = np.uint64((1 << 64) - 1)
 
-# Draws are made in pieces of about this many words, so that memory stays bounded at any number of keys.
-_PIECE_WORDS = 1 << 22
+# Draws are made in pieces of about this many words, so that they fit in a cache at any number of keys.
+_PIECE_WORDS = 1 << 18
 
 
 class Randomness:
@@ -104,6 +104,13 @@ def reproducible_for_tests(seed: int) -> Iterator[ReproducibleRandomness]:
         _override.reset(token)
 
 
+def pieces(count: int, words_each: int = 1) -> Iterator[slice]:
+    """Slices that cover `count` draws of `words_each` words."""
+    size = max(1, _PIECE_WORDS // max(1, words_each))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
 def bernoulli(randomness: Randomness, thresholds: Words) -> npt.NDArray[np.bool_]:
     """Independent events of probability thresholds[i] / 2^64."""
     return randomness.words(len(thresholds)) < thresholds
@@ -114,7 +121,7 @@ def geometric(randomness: Randomness, law: Geometric, count: int) -> Words:
     digits = np.array(law.digits, np.uint64)
     out = np.zeros(count, np.uint64)
     if len(digits):
-        for piece in _pieces(count, len(digits)):
+        for piece in pieces(count, len(digits)):
             length = piece.stop - piece.start
             out[piece] = _native.geometric(randomness.words(length * len(digits)), digits)
     step = np.uint64(law.period) if len(digits) < WORD_BITS else _MAX_WORD
@@ -129,7 +136,7 @@ def two_sided(randomness: Randomness, law: TwoSided, count: int) -> npt.NDArray[
     digits = np.array(law.magnitude.digits, np.uint64)
     stride = len(digits) + 2
     out = np.empty(count, np.int64)
-    for piece in _pieces(count, stride):
+    for piece in pieces(count, stride):
         length = piece.stop - piece.start
         out[piece] = _native.two_sided(randomness.words(length * stride), law.zero, digits)
     limit = np.int64(1 << 62)
@@ -143,7 +150,7 @@ def two_sided(randomness: Randomness, law: TwoSided, count: int) -> npt.NDArray[
 def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[npt.NDArray[np.int64]]:
     """Positions whose high part grows by one more step, round after round until none is left."""
     alive = np.arange(0)
-    for piece in _pieces(count, 1):
+    for piece in pieces(count):
         found = np.flatnonzero(randomness.words(piece.stop - piece.start) < np.uint64(law.tail))
         alive = np.concatenate([alive, found + piece.start])
     while len(alive):
@@ -157,31 +164,30 @@ _RUN = 1 << 63
 
 def passing_positions(randomness: Randomness, law: Passing, domain: int) -> Words:
     """The positions of [0, domain) that pass, ascending: time in their number, not in the domain."""
-    runs = [_passing_run(randomness, law, start, min(start + _RUN, domain)) for start in range(0, domain, _RUN)]
-    return np.array([position for run in runs for position in run], np.uint64)
+    return np.concatenate(
+        [_passing_run(randomness, law, start, min(_RUN, domain - start)) for start in range(0, domain, _RUN)]
+    )
 
 
-def _passing_run(randomness: Randomness, law: Passing, start: int, end: int) -> list[int]:
-    found: list[int] = []
-    position = start - 1
+def _passing_run(randomness: Randomness, law: Passing, start: int, length: int) -> Words:
+    found: list[Words] = []
+    next_position = np.uint64(0)  # counted from the start of the run
     batch = 16
     while True:
-        for gap in geometric(randomness, law.gap, batch).tolist():
-            position += gap + 1
-            if position >= end:
-                return found
-            found.append(position)
+        gaps = geometric(randomness, law.gap, batch)
+        # The first position beyond the run is told by its gap or is below 2^64; those after it may wrap around.
+        positions = next_position + (np.cumsum(gaps + np.uint64(1)) - np.uint64(1))
+        beyond = (gaps >= np.uint64(_RUN)) | (positions >= np.uint64(length))
+        if beyond.any():
+            found.append(positions[: int(np.argmax(beyond))])
+            return np.uint64(start) + np.concatenate(found)
+        found.append(positions)
+        next_position = positions[-1] + np.uint64(1)
         batch = min(2 * batch, 1 << 16)
 
 
 def flip(randomness: Randomness, array: Words, numerator: int, digits: int) -> None:
     """Flip every bit of the array independently with probability numerator / 2^digits, in place."""
-    for piece in _pieces(len(array), digits):
+    for piece in pieces(len(array), digits):
         part = array[piece]
         _native.flip(part, randomness.words(len(part) * digits), numerator, digits)
-
-
-def _pieces(count: int, words_each: int) -> Iterator[slice]:
-    size = max(1, _PIECE_WORDS // max(1, words_each))
-    for start in range(0, count, size):
-        yield slice(start, min(start + size, count))

@@ -290,18 +290,20 @@ def release(
     )
     share = check_sizing_share(sizing_share)
     # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
-    _plan(problem, mechanism, share, options).finish(0)
+    draft = _plan(problem, mechanism, share, options)
+    plan = draft.finish(0)
 
     pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
     domain = check_domain(None if domain is None else problem.domain, pairs)
-    if domain is not None:
-        problem = replace(problem, domain=domain, hashed=False)
-    draft = _plan(problem, mechanism, share, options)
+    if domain is not None and problem.hashed:  # the length of a sparse row
+        draft = _plan(replace(problem, domain=domain, hashed=False), mechanism, share, options)
+        plan = draft.finish(0)
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
     ids, cells = to_cells(key_ids(pairs, space), pairs, draft.problem.neighbours, randomness)
     ids, cells = cut(ids, cells, draft.problem.upper_cells)
-    plan = draft.finish(draft.noisy_sum(cells, randomness))
+    if draft.sizing is not None:
+        plan = draft.finish(draft.noisy_sum(cells, randomness))
     sides = _build_sides(plan, ids, cells, randomness)
     return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from . import _native
 from .errors import ParameterError
+from .progress import stage
 from .randomness import Randomness, Words
 
 MOST_REDRAWS = 16
@@ -26,6 +27,7 @@ MOST_REDRAWS = 16
 SLOTS_PER_KEY = {3: 1.25, 4: 1.32, 5: 1.45, 6: 1.60, 7: 1.76, 8: 1.92}
 
 LARGEST_SEGMENT = 1 << 31
+_PADDING = 8
 _EXACT_SETS = 3000  # dependent sets up to this size are summed one by one
 
 
@@ -63,7 +65,7 @@ class LinearSystem:
     @property
     def nbytes(self) -> int:
         """Bytes of the slots, of the padding and of the seed."""
-        return self.size * self.width + 8 + 16
+        return self.size * self.width + _PADDING + 16
 
     @property
     def dependence(self) -> float:
@@ -79,20 +81,26 @@ class LinearSystem:
         """Packed slots whose XOR at each id is its value, and the seed; uniform slots if no seed of 16 allows it."""
         for _ in range(MOST_REDRAWS):
             seed = randomness.words(2)
-            slots = randomness.words(self.size)
-            if len(ids) <= self.size and _native.solve(
-                slots, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
-            ):
-                return self._pack(slots), seed
+            packed = self._uniform(randomness)
+            with stage("Building", len(ids)) as advance:
+                solved = len(ids) <= self.size and _native.solve(
+                    packed[:-_PADDING], self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
+                )
+                advance(len(ids))
+            if solved:
+                return packed, seed
         return self.noise(randomness)
 
     def noise(self, randomness: Randomness) -> tuple[npt.NDArray[np.uint8], Words]:
         """Uniform slots and a fresh seed."""
-        return self._pack(randomness.words(self.size)), randomness.words(2)
+        return self._uniform(randomness), randomness.words(2)
 
-    def _pack(self, slots: Words) -> npt.NDArray[np.uint8]:
-        bytes_of_slots = slots.view(np.uint8).reshape(-1, 8)[:, : self.width]
-        return np.concatenate([bytes_of_slots.ravel(), np.zeros(8, np.uint8)])
+    def _uniform(self, randomness: Randomness) -> npt.NDArray[np.uint8]:
+        """Uniform bytes for all slots, and the padding: a slot is read as eight bytes."""
+        used = self.size * self.width
+        packed = randomness.words(-(-(used + _PADDING) // 8)).view(np.uint8)[: used + _PADDING]
+        packed[used:] = 0
+        return packed
 
     def reader(
         self,

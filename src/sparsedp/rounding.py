@@ -18,7 +18,7 @@ import numpy.typing as npt
 from . import _native
 from .errors import InputError
 from .laws import GUARD, precise, round_up, to_decimal
-from .randomness import Randomness, Words, bernoulli
+from .randomness import Randomness, Words, bernoulli, pieces
 from .table import LARGEST_COUNT
 
 _FRACTION_BITS = 64
@@ -93,12 +93,16 @@ class LinearRounding:
 
 def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: Randomness) -> npt.NDArray[np.int64]:
     """Each value as a random neighbouring multiple of the step, unbiased; `InputError` beyond 2^63 steps."""
-    words = randomness.words(len(values))
-    cells = _native.round_to_grid(values, step.numerator, step.denominator, words)
-    if isinstance(cells, int):
-        raise InputError(
-            f"value {values[cells]!r} at position {cells} is 2^63 steps or more; use a larger step than {float(step):g}"
-        )
+    cells = np.empty(len(values), np.int64)
+    for piece in pieces(len(values)):
+        words = randomness.words(piece.stop - piece.start)
+        rounded = _native.round_to_grid(values[piece], step.numerator, step.denominator, words)
+        if isinstance(rounded, int):
+            at = piece.start + rounded
+            raise InputError(
+                f"value {values[at]!r} at position {at} is 2^63 steps or more; use a larger step than {float(step):g}"
+            )
+        cells[piece] = rounded
     return cells
 
 
@@ -109,6 +113,17 @@ def round_sums_to_grid(
 
     Sums are exact but for the 2^-64 of a cell that every value is cut by.
     """
+    cells = np.empty(len(starts), np.int64)
+    for piece in pieces(len(starts)):
+        first = starts[piece.start]
+        end = starts[piece.stop] if piece.stop < len(starts) else len(values)
+        cells[piece] = _round_sums(values[first:end], starts[piece] - first, step, randomness)
+    return cells
+
+
+def _round_sums(
+    values: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], step: Fraction, randomness: Randomness
+) -> npt.NDArray[np.int64]:
     whole, fraction = _native.divide_by_steps(values, step.numerator, step.denominator)
     sign = np.where(values < 0, -1, 1)
     half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
@@ -131,6 +146,9 @@ def exact_sums(
 
 def round_integers(values: npt.NDArray[np.int64], step: int, randomness: Randomness) -> npt.NDArray[np.int64]:
     """Each integer as a random neighbouring multiple of a step below 2^63, unbiased, in units of the step."""
-    whole, part = np.divmod(np.abs(values).astype(np.uint64), np.uint64(step))
-    cells = (whole + bernoulli(randomness, _native.fractions(part, step))).astype(np.int64)
-    return np.where(values < 0, -cells, cells)
+    cells = np.empty(len(values), np.int64)
+    for piece in pieces(len(values)):
+        whole, part = np.divmod(np.abs(values[piece]).astype(np.uint64), np.uint64(step))
+        rounded = (whole + bernoulli(randomness, _native.fractions(part, step))).astype(np.int64)
+        cells[piece] = np.where(values[piece] < 0, -rounded, rounded)
+    return cells

@@ -8,11 +8,12 @@ only, which costs δ. Both state their exact loss. Proofs: docs/privacy.md; exac
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,8 @@ from . import _native
 from .errors import FormatError
 from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
 from .privacy import QUANTISATION
-from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, two_sided
+from .progress import stage
+from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, pieces, two_sided
 
 Counts = npt.NDArray[np.int64]
 
@@ -39,8 +41,7 @@ class Table:
     @classmethod
     def sorted(cls, ids: Words, values: Counts) -> Table:
         """The table of the given pairs; the order in which they came is forgotten."""
-        order = np.argsort(ids)
-        return cls(ids[order], values[order])
+        return cls(*_native.sort_pairs(ids, values))
 
     @cached_property
     def index(self) -> _native.Table:
@@ -57,8 +58,31 @@ class Table:
 
 def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:
     """Counts + noise, clipped to ±2^61."""
-    noisy = np.minimum(counts, LARGEST_COUNT) + two_sided(randomness, law, len(counts))
-    return np.clip(noisy, -LARGEST_COUNT, LARGEST_COUNT)
+    noisy = two_sided(randomness, law, len(counts))
+    noisy += np.minimum(counts, LARGEST_COUNT)
+    return np.clip(noisy, -LARGEST_COUNT, LARGEST_COUNT, out=noisy)
+
+
+class Selection(NamedTuple):
+    """The table, and which of the non-zero keys are in it."""
+
+    table: Table
+    stored: npt.NDArray[np.bool_]
+
+
+def _noisy_values(
+    ids: Words, counts: Counts, noisy: Callable[[Counts], tuple[npt.NDArray[np.bool_], Counts]]
+) -> tuple[npt.NDArray[np.bool_], list[Words], list[Counts]]:
+    """Which keys are kept, their ids and noisy values; noisy(counts) tells which and what, piece by piece."""
+    stored, kept_ids, kept_values = np.empty(len(ids), np.bool_), [ids[:0]], [counts[:0]]
+    with stage("Adding noise", len(ids)) as advance:
+        for piece in pieces(len(ids)):
+            kept, values = noisy(counts[piece])
+            stored[piece] = kept
+            kept_ids.append(ids[piece][kept])
+            kept_values.append(values[kept])
+            advance(len(kept))
+    return stored, kept_ids, kept_values
 
 
 @dataclass(frozen=True)
@@ -105,16 +129,20 @@ class PureStage:
         tails = self.noise.tails(self.threshold - largest, self.threshold - 1)
         return [1 - tail for tail in reversed(tails)]
 
-    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
-        """Step (1) and (2) of Threshold for all of the domain, without looping over it."""
-        values = add_noise(counts, self.noise, randomness)
-        kept = values >= self.threshold
+    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Selection:
+        """Step (1) and (2) of Threshold for all of the domain, without looping over it; ids ascend."""
+
+        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
+            values = add_noise(counts, self.noise, randomness)
+            return values >= self.threshold, values
+
+        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
         zeros = passing_positions(randomness, self.passing, self.domain)
-        at = _native.find(zeros, ids)
-        zeros = np.delete(zeros, at[at >= 0])  # a non-zero key has had its own noise
+        zeros = zeros[_native.find(ids, zeros) < 0]  # a non-zero key has had its own noise
         excess = geometric(randomness, self.noise.magnitude, len(zeros))
         zero_values = self.threshold + np.minimum(excess, LARGEST_COUNT - self.threshold).astype(np.int64)
-        return Table.sorted(np.concatenate([ids[kept], zeros]), np.concatenate([values[kept], zero_values]))
+        table = Table.sorted(np.concatenate([*kept_ids, zeros]), np.concatenate([*kept_values, zero_values]))
+        return Selection(table, stored)
 
 
 @dataclass(frozen=True)
@@ -189,16 +217,20 @@ class StableStage:
         tails = self.noise.tails(self.threshold - largest, self.threshold - self.unit)
         return small + [1 - tail for tail in reversed(tails)]
 
-    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Table:
+    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Selection:
         """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""
-        if self.unit > 1:
-            small = counts < self.unit
-            chances = counts[small].astype(np.uint64) << np.uint64(65 - self.unit.bit_length())  # count/unit
-            counts = counts.copy()
-            counts[small] = np.where(bernoulli(randomness, chances), self.unit, 0)
-        values = add_noise(counts, self.noise, randomness)
-        kept = (counts != 0) & (values >= self.threshold)
-        return Table.sorted(ids[kept], values[kept])
+
+        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
+            if self.unit > 1:
+                small = counts < self.unit
+                chances = counts[small].astype(np.uint64) << np.uint64(65 - self.unit.bit_length())  # count/unit
+                counts = counts.copy()
+                counts[small] = np.where(bernoulli(randomness, chances), self.unit, 0)
+            values = add_noise(counts, self.noise, randomness)
+            return (counts != 0) & (values >= self.threshold), values
+
+        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
+        return Selection(Table.sorted(np.concatenate(kept_ids), np.concatenate(kept_values)), stored)
 
 
 Stage: TypeAlias = PureStage | StableStage

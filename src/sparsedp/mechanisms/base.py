@@ -136,7 +136,7 @@ class Plan(ABC):
 
     @abstractmethod
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        """The arrays that are published. Ids are distinct, counts positive."""
+        """The arrays that are published. Ids are distinct and ascend, counts are positive."""
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         """What is wrong with arrays of the right shapes: small ones always, all of them if thorough."""

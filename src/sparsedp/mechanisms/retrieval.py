@@ -25,7 +25,8 @@ from .. import _native, bounds
 from ..errors import ParameterError
 from ..laws import TwoSided, log_bounds, precise, round_up
 from ..privacy import HEADROOM
-from ..randomness import Randomness, Words
+from ..progress import stage
+from ..randomness import Randomness, Words, pieces
 from ..retrieval import MOST_REDRAWS, LinearSystem
 from ..table import Counts, Table, add_noise
 from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
@@ -202,17 +203,25 @@ class RetrievalPlan(Plan):
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
-        noisy = add_noise(counts, self.buckets.noise, randomness)
-        stored = noisy >= self.buckets.threshold
-        values = np.clip(noisy, self.buckets.lowest, self.buckets.threshold - 1)
-        numbers = self.buckets.draw(values, randomness)
-        numbers = np.where(stored, randomness.words(len(ids)), numbers)
+        numbers = np.empty(len(ids), np.uint64)
+        stored_ids, stored_values = [ids[:0]], [counts[:0]]
+        with stage("Adding noise", len(ids)) as advance:
+            for piece in pieces(len(ids)):
+                noisy = add_noise(counts[piece], self.buckets.noise, randomness)
+                stored = noisy >= self.buckets.threshold
+                stored_ids.append(ids[piece][stored])
+                stored_values.append(noisy[stored])
+                values = np.clip(noisy, self.buckets.lowest, self.buckets.threshold - 1)
+                hidden = self.buckets.draw(values, randomness)
+                numbers[piece] = np.where(stored, randomness.words(len(noisy)), hidden)
+                advance(len(noisy))
+        table = Table.sorted(np.concatenate(stored_ids), np.concatenate(stored_values))
+        del stored_ids, stored_values
         size = int(add_noise(np.array([len(ids)]), self.count_noise, randomness)[0])
         if size <= self.room:
             slots, seed = self.system.draw(ids, numbers, randomness)
         else:
             slots, seed = self.system.noise(randomness)
-        table = Table.sorted(ids[stored], noisy[stored])
         return {
             "table.ids": table.ids,
             "table.values": table.values,

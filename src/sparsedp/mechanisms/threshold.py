@@ -59,7 +59,7 @@ class TablePlan(Plan):
         return TABLE_SHAPES
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        table = self.stage.select(ids, counts, randomness)
+        table = self.stage.select(ids, counts, randomness).table
         return {"table.ids": table.ids, "table.values": table.values}
 
     def reader(self, parts: Parts) -> Reader:

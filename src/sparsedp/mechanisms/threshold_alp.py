@@ -109,7 +109,7 @@ class ThresholdAlpPlan(Plan):
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         arrays = self.embedding.build(ids, counts, randomness)
         if self.stage is not None:
-            table = self.stage.select(ids, counts, randomness)
+            table = self.stage.select(ids, counts, randomness).table
             arrays |= {"table.ids": table.ids, "table.values": table.values}
         return arrays
 

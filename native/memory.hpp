@@ -1,0 +1,30 @@
+// Memory for large arrays that are used at random: in large pages where the system has them.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+namespace sparsedp {
+
+inline void advise_large_pages([[maybe_unused]] void* memory, [[maybe_unused]] size_t bytes) {
+#ifdef __linux__
+    constexpr uintptr_t page = 4096;
+    if (bytes < size_t{1} << 22) return;
+    const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
+    const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // a wish: it may fail
+#endif
+}
+
+// An array that is not set to anything, to be written in full.
+template <typename T>
+std::unique_ptr<T[]> uninitialised(size_t length) {
+    std::unique_ptr<T[]> array(new T[length]);
+    advise_large_pages(array.get(), length * sizeof(T));
+    return array;
+}
+
+}  // namespace sparsedp
