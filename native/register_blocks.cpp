@@ -9,6 +9,13 @@ static Out<uint64_t> placements(In<uint64_t> ids, uint64_t seed0, uint64_t seed1
     return map<uint64_t>(ids.size(), [=](size_t i) { return place(x[i]); });
 }
 
+// The part of each id: the high word of placement x parts.
+static Out<uint64_t> parts_of(In<uint64_t> ids, bool hashed, uint64_t seed0, uint64_t seed1, uint64_t parts) {
+    const uint64_t* x = ids.data();
+    const Placement place{hashed, seed0, seed1};
+    return map<uint64_t>(ids.size(), [=](size_t i) { return block_of(place(x[i]), parts); });
+}
+
 // Blocks first..first + count of the release, into `array`: the cell of a level holds a noisy symbol of the largest
 // height among its keys. `heights` has one row of levels for each key.
 static void build_blocks(InOut array, Shape shape,
@@ -95,6 +102,8 @@ static Out<uint64_t> count_symbols(In<uint64_t> array, Shape shape, uint64_t blo
 
 void register_blocks(nb::module_& m) {
     m.def("placements", &placements, nb::arg("ids"), nb::arg("seed0"), nb::arg("seed1"));
+    m.def("parts_of", &parts_of, nb::arg("ids"), nb::arg("hashed"), nb::arg("seed0"), nb::arg("seed1"),
+          nb::arg("parts"));
     m.def("build_blocks", &build_blocks, nb::arg("array"), nb::arg("shape"), nb::arg("blocks"), nb::arg("first"),
           nb::arg("count"), nb::arg("placed"), nb::arg("row_seed"), nb::arg("heights"), nb::arg("thresholds"),
           nb::arg("words"));

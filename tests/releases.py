@@ -23,12 +23,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "retrieval-signed": {"mechanism": "retrieval", "signed": True, "sensitivity": 2},
     "compact-total": {"mechanism": "compact", "nonzero": None, "total": 50},
 }
+DIRECTORIES: dict[str, dict[str, Any]] = {"tight-alp-parts": {"mechanism": "tight-alp", "parts": 3}}
 KEYS = range(60)
 
 
 def make(name: str, seed: int = 5) -> Release:
     """The release of that name; keys are the integers of KEYS, every third count is large."""
-    options = dict(VARIANTS[name])
+    options = dict((VARIANTS | DIRECTORIES)[name])
     mechanism = options["mechanism"]
     options.setdefault("delta", 1e-6 if mechanism in ("stability", "retrieval") else 0.0)
     options.setdefault("nonzero", len(KEYS))

@@ -263,7 +263,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
         with_plan(lambda plan: plan["problem"].__setitem__("parts", 3)),
         "every part|3 parts",
     ),
-    "one gigabyte": ("stability", with_entry("table.ids", shape=[2**27], data_offsets=[0, 2**30]), "must lie at"),
+    "one gigabyte": ("stability", with_entry("table.ids", shape=[2**27], data_offsets=[0, 2**30]), "must end at"),
     "a size that overflows": ("stability", with_entry("table.ids", shape=[2**61]), "must lie at"),
     "a negative size": ("stability", with_entry("table.ids", shape=[-5]), "one or two dimensions"),
     "negative offsets": ("stability", with_entry("table.ids", data_offsets=[-8, 0]), "must lie at"),

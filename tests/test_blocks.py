@@ -8,6 +8,7 @@ import pytest
 
 from sparsedp import _native, embedding
 from sparsedp.embedding import Blocks
+from sparsedp.hashing import Partition
 from sparsedp.ladder import Ladder, Level
 from sparsedp.randomness import ReproducibleRandomness, Words
 from sparsedp.table import Table
@@ -46,6 +47,15 @@ def unpack(blocks: Blocks, array: npt.NDArray[np.uint64]) -> list[npt.NDArray[np
     return symbols
 
 
+def build(
+    blocks: Blocks, ids: Words, counts: npt.NDArray[np.int64], randomness: ReproducibleRandomness
+) -> tuple[Words, Words]:
+    """The blocks of a release of one part, and their seeds."""
+    first, second, row = randomness.words(3).tolist()
+    partition = Partition(1, blocks.hashed, (first, second, row))
+    return blocks.build(ids, counts, randomness, partition), np.array(partition.seeds, np.uint64)
+
+
 def read(
     blocks: Blocks, array: Words, seeds: Words, values: npt.NDArray[np.float64], ids: Words
 ) -> npt.NDArray[np.float64]:
@@ -59,7 +69,7 @@ def test_a_lookup_reads_the_cells_of_the_key(hashed: bool) -> None:
     blocks = Blocks(LADDER, ROWS, 37, hashed)
     random = np.random.default_rng(1)
     ids = random.integers(0, MASK, 50, np.uint64, endpoint=True)
-    array, seeds = blocks.build(ids, random.integers(1, 30, 50), ReproducibleRandomness(1))
+    array, seeds = build(blocks, ids, random.integers(1, 30, 50), ReproducibleRandomness(1))
     symbols = unpack(blocks, array)
     patterns = read(blocks, array, seeds, np.arange(512.0), ids)
     for key, pattern in zip(ids.tolist(), patterns.tolist(), strict=True):
@@ -74,9 +84,9 @@ def test_the_array_does_not_depend_on_how_it_is_cut_into_chunks(chunk: int, monk
     ids = np.arange(500, dtype=np.uint64)
     counts = np.arange(500) % 40
     monkeypatch.setattr(embedding, "_CHUNK_BLOCKS", 60)
-    whole, seeds = blocks.build(ids, counts, ReproducibleRandomness(2))
+    whole, seeds = build(blocks, ids, counts, ReproducibleRandomness(2))
     monkeypatch.setattr(embedding, "_CHUNK_BLOCKS", chunk)
-    again, same = blocks.build(ids[::-1], counts[::-1], ReproducibleRandomness(2))
+    again, same = build(blocks, ids[::-1], counts[::-1], ReproducibleRandomness(2))
     assert np.array_equal(seeds, same)
     assert np.array_equal(whole, again)
 
@@ -106,7 +116,7 @@ def test_a_cell_holds_a_symbol_of_its_tallest_key() -> None:
 def test_empty_cells_follow_the_law_of_height_zero() -> None:
     blocks = Blocks(LADDER, ROWS, 5000, hashed=True)
     nobody = np.empty(0, np.uint64)
-    array, _ = blocks.build(nobody, np.empty(0, np.int64), ReproducibleRandomness(4))
+    array, _ = build(blocks, nobody, np.empty(0, np.int64), ReproducibleRandomness(4))
     counts = blocks.count_symbols(array)
     for at, level, rows in ((0, LADDER.levels[0], 60), (16, LADDER.levels[1], 40)):
         seen = counts[at : at + level.symbols]
@@ -118,7 +128,7 @@ def test_empty_cells_follow_the_law_of_height_zero() -> None:
 def test_a_full_level_follows_the_law_of_its_height(height: int) -> None:
     blocks = Blocks(LADDER, (1, 1), 20_000, hashed=True)  # one cell per block and level
     ids = np.array([-(-(b << 64) // 20_000) for b in range(20_000)], np.uint64)  # one key per block
-    array, _ = blocks.build(ids, np.full(20_000, height), ReproducibleRandomness(5 + height))
+    array, _ = build(blocks, ids, np.full(20_000, height), ReproducibleRandomness(5 + height))
     seen = blocks.count_symbols(array)[:16]
     assert chi_square_p(seen, LADDER.levels[0].law[height] * 20_000) > LEVEL
 
@@ -133,7 +143,7 @@ def test_blocks_and_rows_are_used_evenly() -> None:
 
 def test_kernels_refuse_what_does_not_fit() -> None:
     blocks = Blocks(LADDER, ROWS, 2, hashed=True)
-    array, seeds = blocks.build(np.empty(0, np.uint64), np.empty(0, np.int64), ReproducibleRandomness(7))
+    array, seeds = build(blocks, np.empty(0, np.uint64), np.empty(0, np.int64), ReproducibleRandomness(7))
     with pytest.raises(ValueError, match="one value for each pattern"):
         read(blocks, array, seeds, np.zeros(511), np.zeros(1, np.uint64))
     with pytest.raises(ValueError, match="fit in a block"):
@@ -147,5 +157,5 @@ def test_heights_beyond_sixteen_bits_keep_their_law() -> None:
     level = Level(0, 1, tuple(high if height else low for height in range(70_001)))
     blocks = Blocks(Ladder((level,)), (512,), 1, hashed=True)
     for count in (1, 65_535, 65_536, 70_000, 1 << 40):
-        array, seeds = blocks.build(np.zeros(1, np.uint64), np.array([count]), ReproducibleRandomness(1))
+        array, seeds = build(blocks, np.zeros(1, np.uint64), np.array([count]), ReproducibleRandomness(1))
         assert read(blocks, array, seeds, np.arange(2.0), np.zeros(1, np.uint64))[0] == 1

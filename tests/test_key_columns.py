@@ -65,7 +65,11 @@ def test_every_collection_gives_the_ids_of_its_keys(collection: str, keys: list[
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-@given(keys=st.lists(st.text(st.characters(exclude_characters="\0"), max_size=20), min_size=1, max_size=30))
+@given(
+    keys=st.lists(
+        st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20), min_size=1, max_size=30
+    )
+)
 def test_numpy_strings_give_the_ids_of_their_keys(order: str, keys: list[str]) -> None:
     array = np.array(keys, f"{order}U{max(map(len, keys)) or 1}")
     assert HASHED.ids(array).tolist() == one_by_one(keys)

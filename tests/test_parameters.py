@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import types
+import subprocess
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -161,12 +162,20 @@ EXPORTED = {
 def test_the_exported_names_are_these() -> None:
     assert set(sparsedp.__all__) == EXPORTED
     assert list(sparsedp.__all__) == sorted(sparsedp.__all__)
-    public = {
-        name
-        for name, value in vars(sparsedp).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType)
-    }
-    assert public == EXPORTED
+    for name in EXPORTED:
+        assert getattr(sparsedp, name).__name__ == name
+        assert name in dir(sparsedp)
+    with pytest.raises(AttributeError, match="no attribute 'relase'"):
+        _ = sparsedp.relase  # type: ignore[attr-defined]
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    program = "import sys; before = set(sys.modules); import sparsedp; print(*set(sys.modules) - before)"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert set(output.split()) & {"numpy", "cryptography", "pyarrow", "rich", "matplotlib"} == set()
+    use = "import sys, sparsedp; sparsedp.release({'a': 1}, epsilon=1); print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, check=True).stdout
+    assert set(output.split()) & {"pyarrow", "pandas", "polars", "rich", "flint", "matplotlib", "scipy"} == set()
 
 
 def test_every_exception_is_one_of_ours_and_of_a_standard_kind() -> None:
@@ -187,7 +196,7 @@ def test_no_argument_of_a_release_sets_its_seed_or_its_randomness() -> None:
     named = set(inspect.signature(sparsedp.release).parameters) - {"options"}
     assert named == {
         *("counts", "epsilon", "delta", "mechanism", "nonzero", "total", "upper", "domain"),
-        *("sensitivity", "step", "signed", "sizing_share"),
+        *("sensitivity", "step", "signed", "parts", "sizing_share"),
     }
     for mechanism in MECHANISMS:
         options = inspect.signature(MECHANISMS[mechanism].create).parameters

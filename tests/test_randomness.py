@@ -105,16 +105,16 @@ def test_positions_follow_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     gaps = np.array([0, 2, 5, 0, 100], np.uint64)
     monkeypatch.setattr(rnd, "geometric", lambda randomness, law, count: gaps)
     law = Passing.with_chance(Fraction(1, 4))
-    assert rnd.passing_positions(rnd.Randomness(), law, 50).tolist() == [0, 3, 9, 10]
-    assert rnd.passing_positions(rnd.Randomness(), law, 10).tolist() == [0, 3, 9]
-    assert rnd.passing_positions(rnd.Randomness(), law, 9).tolist() == [0, 3]
+    assert rnd.passing_positions(rnd.Randomness(), law, 0, 50).tolist() == [0, 3, 9, 10]
+    assert rnd.passing_positions(rnd.Randomness(), law, 0, 10).tolist() == [0, 3, 9]
+    assert rnd.passing_positions(rnd.Randomness(), law, 0, 9).tolist() == [0, 3]
 
 
 def test_each_position_passes_equally_often_and_independently() -> None:
     law = Passing.with_chance(Fraction(1, 5))
     stream = rnd.ReproducibleRandomness(6)
     runs, domain = 60_000, 4
-    masks = [int(sum(1 << int(i) for i in rnd.passing_positions(stream, law, domain))) for _ in range(runs)]
+    masks = [int(sum(1 << int(i) for i in rnd.passing_positions(stream, law, 0, domain))) for _ in range(runs)]
     counts = np.bincount(masks, minlength=1 << domain)
     chance = [0.2 ** m.bit_count() * 0.8 ** (domain - m.bit_count()) for m in range(1 << domain)]
     assert chi_square_p(counts, runs * np.array(chance)) > LEVEL
@@ -123,7 +123,7 @@ def test_each_position_passes_equally_often_and_independently() -> None:
 def test_the_largest_domain_is_searched_by_jumping() -> None:
     domain = 1 << 64
     law = Passing.with_chance(Fraction(1000, domain))
-    found = np.concatenate([rnd.passing_positions(rnd.ReproducibleRandomness(s), law, domain) for s in range(50)])
+    found = np.concatenate([rnd.passing_positions(rnd.ReproducibleRandomness(s), law, 0, domain) for s in range(50)])
     assert abs(len(found) - 50_000) < 6 * np.sqrt(50_000)
     sixteenths = np.bincount((found >> np.uint64(60)).astype(np.int64), minlength=16)
     assert chi_square_p(sixteenths, np.full(16, len(found) / 16)) > LEVEL
@@ -139,6 +139,6 @@ def test_a_geometric_variable_saturates_instead_of_wrapping() -> None:
 def test_the_last_position_of_a_huge_domain_passes_as_rarely_as_any_other(domain: int) -> None:
     # A gap that leaves a domain of 2^64 saturates at 2^64 - 1, which must not be taken for its last position.
     law = Passing.with_chance(Fraction(1, 4 * domain))
-    found = [rnd.passing_positions(rnd.ReproducibleRandomness(seed), law, domain) for seed in range(40)]
+    found = [rnd.passing_positions(rnd.ReproducibleRandomness(seed), law, 0, domain) for seed in range(40)]
     assert not any(domain - 1 in positions.tolist() for positions in found)
     assert 0 < sum(map(len, found)) < 40

@@ -3,28 +3,53 @@
 The package reads in this order, each module knowing only those before it:
 
     errors → progress → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding
-    → retrieval → table → bounds → mechanisms → planning → comparison, curves; inputs
-    storage → schema → files → release
+    → retrieval → table → bounds → mechanisms → planning → comparison, curves
+    storage → schema → files → published; inputs → building
 
-Start with `release`, `plan` and `compare`.
+Start with `release`, `load`, `plan` and `compare`.
 """
 
-from .comparison import Comparison, compare
-from .curves import ErrorCurves, error_curves
-from .errors import (
-    FormatError,
-    InputError,
-    KeyTypeError,
-    MissingDependencyError,
-    ParameterError,
-    ReproducibleReleaseError,
-    SparseDPError,
-)
-from .mechanisms import ErrorPrediction, Plan
-from .planning import plan
-from .release import Release, load, release, verify
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .building import release
+    from .comparison import Comparison, compare
+    from .curves import ErrorCurves, error_curves
+    from .errors import (
+        FormatError,
+        InputError,
+        KeyTypeError,
+        MissingDependencyError,
+        ParameterError,
+        ReproducibleReleaseError,
+        SparseDPError,
+    )
+    from .mechanisms import ErrorPrediction, Plan
+    from .planning import plan
+    from .published import Release, load, verify
 
 __version__ = "0.1.0"
+
+# Where each name lives. Modules are imported when a name is first used: `import sparsedp` alone costs nothing.
+_HOMES = {
+    "building": ("release",),
+    "comparison": ("Comparison", "compare"),
+    "curves": ("ErrorCurves", "error_curves"),
+    "errors": (
+        "FormatError",
+        "InputError",
+        "KeyTypeError",
+        "MissingDependencyError",
+        "ParameterError",
+        "ReproducibleReleaseError",
+        "SparseDPError",
+    ),
+    "mechanisms": ("ErrorPrediction", "Plan"),
+    "planning": ("plan",),
+    "published": ("Release", "load", "verify"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Comparison",
@@ -46,3 +71,16 @@ __all__ = [
     "release",
     "verify",
 ]
+
+
+if not TYPE_CHECKING:  # or any name would pass
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

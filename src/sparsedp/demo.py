@@ -16,8 +16,9 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
+from .building import release
 from .mechanisms import Plan
-from .release import Release, release
+from .published import Release
 
 EPSILON = 1.0
 PUBLIC_BOUND = 20_000  # on the number of different words: a round figure, not read off the data

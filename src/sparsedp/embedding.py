@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from .hashing import draw_row_functions
+from .hashing import Partition, draw_row_functions
 from .ladder import Ladder
 from .progress import stage
 from .randomness import Randomness, Words, flip
@@ -107,35 +107,49 @@ class Blocks:
             [(level.bits, rows) for level, rows in zip(self.ladder.levels, self.rows, strict=True)], np.uint32
         )
 
-    def build(self, ids: Words, counts: npt.NDArray[np.int64], randomness: Randomness) -> tuple[Words, Words]:
-        """The blocks and their seeds: every cell a noisy symbol of the largest height among its keys. Ids ascend."""
-        seeds = randomness.words(3)
+    def of_part(self, parts: int) -> Blocks:
+        """The blocks of one of several parts."""
+        return replace(self, blocks=self.blocks // parts)
+
+    def build(
+        self,
+        ids: Words,
+        counts: npt.NDArray[np.int64],
+        randomness: Randomness,
+        partition: Partition,
+        part: int = 0,
+    ) -> Words:
+        """The blocks of a part: every cell a noisy symbol of the largest height among its keys. Ids ascend."""
+        first_seed, second_seed, row_seed = partition.seeds
         placed = ids
         if not self.hashed:
-            placed, counts = _native.place_pairs(ids, counts, *seeds[:2].tolist())
+            placed, counts = _native.place_pairs(ids, counts, first_seed, second_seed)
         tops = np.array([[level.start, level.height] for level in self.ladder.levels])
         thresholds = np.concatenate(
             [np.append(np.uint64(len(level.masses)), level.thresholds.ravel()) for level in self.ladder.levels]
         )
-        array = zero_lines(self.blocks)
+        own = self.blocks // partition.parts
+        begin_block, end_block = part * own, (part + 1) * own
+        array = zero_lines(own)
         cells = sum(self.rows)
 
         def fill(first: int, size: int, keys: slice, words: Words) -> None:
             heights = np.clip(counts[keys, None] - tops[:, 0], 0, tops[:, 1]).astype(np.uint32)
-            part = array[first * _BLOCK_WORDS : (first + size) * _BLOCK_WORDS]
+            at = (first - begin_block) * _BLOCK_WORDS
+            piece = array[at : at + size * _BLOCK_WORDS]
             _native.build_blocks(
-                part, self._shape, self.blocks, first, size, placed[keys], int(seeds[2]), heights, thresholds, words
+                piece, self._shape, self.blocks, first, size, placed[keys], row_seed, heights, thresholds, words
             )
 
         threads = _native.thread_count()
-        starts = list(range(0, self.blocks, _CHUNK_BLOCKS))
+        starts = list(range(begin_block, end_block, _CHUNK_BLOCKS))
         # Block b begins at placement ⌈b 2^64 / blocks⌉.
         borders = np.array([-(-(b << 64) // self.blocks) for b in starts], np.uint64)
         edges = [*np.searchsorted(placed, borders).tolist(), len(placed)]
-        with ThreadPoolExecutor(threads) as pool, stage("Building", self.blocks * cells) as advance:
+        with ThreadPoolExecutor(threads) as pool, stage("Building", own * cells) as advance:
             waiting: deque[Future[None]] = deque()
             for first, begin, end in zip(starts, edges, edges[1:], strict=False):
-                size = min(_CHUNK_BLOCKS, self.blocks - first)
+                size = min(_CHUNK_BLOCKS, end_block - first)
                 words = randomness.words(size * cells)  # in the order of the blocks, whoever fills them
                 waiting.append(pool.submit(fill, first, size, slice(begin, end), words))
                 advance(size * cells)
@@ -143,7 +157,7 @@ class Blocks:
                     waiting.popleft().result()
             for future in waiting:
                 future.result()
-        return array, seeds
+        return array
 
     def count_symbols(self, array: Words) -> Words:
         """How often each symbol of each level occurs in the array."""

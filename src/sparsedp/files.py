@@ -7,8 +7,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -132,9 +133,19 @@ def _write_release(file: Any, contents: Contents, arrays: Arrays, parts: list[di
     write(file, description, arrays)
 
 
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """What is wrong with a file is said with its name."""
+    try:
+        yield
+    except FormatError as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
 def load(path: Path) -> Contents:
     """The release in a file or a directory, mapped, its header checked completely."""
-    return _contents(*_open(path))
+    with _naming(path):
+        return _contents(*_open(path))
 
 
 def load_bytes(content: bytes) -> Contents:
@@ -144,22 +155,23 @@ def load_bytes(content: bytes) -> Contents:
 
 def verify(path: Path) -> None:
     """`FormatError` unless every byte of a release is as it was written."""
-    header, parts = _open(path)
-    for container, name in [(header, path.name), *((part, part_name(at)) for at, part in enumerate(parts))]:
-        stated = container.description["checksums"]
-        for array, digest in checksums(container.arrays).items():
-            if stated.get(array) != digest:
-                raise FormatError(f"array {array!r} of {name} fails its checksum: the file is damaged")
-    contents = _contents(header, parts)
-    for side in contents.sides:
-        _refuse(contents.plan.wrong_arrays(side, thorough=True))
+    with _naming(path):
+        header, parts = _open(path)
+        for container, name in [(header, "the file"), *((part, part_name(at)) for at, part in enumerate(parts))]:
+            stated = container.description["checksums"]
+            for array, digest in checksums(container.arrays).items():
+                if stated.get(array) != digest:
+                    raise FormatError(f"array {array!r} of {name} fails its checksum: the file is damaged")
+        contents = _contents(header, parts)
+        for side in contents.sides:
+            _refuse(contents.plan.wrong_arrays(side, thorough=True))
 
 
 def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
     """The header file, and the part files if there are any, described alike."""
     directory = path if path.is_dir() else None
     if directory is not None and not (directory / HEADER_NAME).exists():
-        raise FormatError(f"{path} is a directory without {HEADER_NAME}: no release, or an unfinished one")
+        raise FormatError(f"a directory without {HEADER_NAME}: no release, or an unfinished one")
     header = read(path if directory is None else directory / HEADER_NAME)
     _check_description(header, "release", _RELEASE_FIELDS)
     listed = header.description["parts"]
@@ -173,7 +185,8 @@ def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
         return header, ()
 
     def open_part(at: int) -> Container:
-        part = read(directory / part_name(at))
+        with _naming(Path(part_name(at))):
+            part = read(directory / part_name(at))
         _check_description(part, "part", _PART_FIELDS)
         if (part.description["part"], part.description["of"]) != (at, len(listed)):
             raise FormatError(f"{part_name(at)} must be part {at} of {len(listed)}")

@@ -162,6 +162,27 @@ class KeySpace:
         raise InputError(f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes")
 
 
+@dataclass(frozen=True)
+class Partition:
+    """Which part a key belongs to: the high word of placement × parts.
+
+    Fingerprints are placed as they are, so a part is a range of them; integer keys are mixed with two seeds first. A
+    third seed is for whoever needs one more that all parts share.
+    """
+
+    parts: int
+    hashed: bool
+    seeds: tuple[int, int, int] = (0, 0, 0)
+
+    def part_of(self, ids: Words) -> Words:
+        """The part of each id."""
+        return _native.parts_of(ids, self.hashed, self.seeds[0], self.seeds[1], self.parts)
+
+    def range_of(self, part: int) -> tuple[int, int]:
+        """The fingerprints of a part: from the first to before the second."""
+        return -(-(part << 64) // self.parts), -(-(part + 1 << 64) // self.parts)
+
+
 def _is_integer(key: object) -> bool:
     if isinstance(key, (bool, np.bool_)):
         return False

@@ -21,6 +21,7 @@ SMALL_DOMAIN = 1 << 20
 # Below, the slots of `retrieval` would need more than 64 bits.
 SMALLEST_RETRIEVAL_DELTA = 1e-14
 
+MOST_PARTS = 1 << 20
 SIZING_SHARE = 0.02
 FINEST_CELL_LOSS = Fraction(1, 100)
 
@@ -36,6 +37,7 @@ def make_problem(
     sensitivity: float = 1,
     step: float | None = None,
     signed: bool = False,
+    parts: int = 1,
 ) -> Problem:
     """The public parameters, checked."""
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
@@ -50,6 +52,8 @@ def make_problem(
         raise ParameterError(f"domain must be in 1..2^64, got {domain}")
     if nonzero is not None and _whole("nonzero", nonzero) < 1:
         raise ParameterError(f"nonzero must be at least 1, got {nonzero}")
+    if not 1 <= _whole("parts", parts) <= MOST_PARTS:
+        raise ParameterError(f"parts must be in 1..{MOST_PARTS}, got {parts}")
     return Problem(
         epsilon=epsilon,
         delta=delta,
@@ -60,6 +64,7 @@ def make_problem(
         total=None if total is None else _positive("total", total),
         upper=None if upper is None else _positive("upper", upper),
         signed=bool(signed),
+        parts=int(parts),
     )
 
 
@@ -136,6 +141,7 @@ def plan(
     sensitivity: float = 1,
     step: float | None = None,
     signed: bool = False,
+    parts: int = 1,
     **options: object,
 ) -> Plan:
     """Size, exact privacy and error of a release, from public parameters alone.
@@ -153,6 +159,7 @@ def plan(
         sensitivity=sensitivity,
         step=step,
         signed=signed,
+        parts=parts,
     )
     return create_plan(*resolve_mechanism(problem, mechanism), options)
 

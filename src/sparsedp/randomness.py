@@ -50,6 +50,10 @@ class Randomness:
         # A key is used for one stream only, so the counter may start at zero.
         self._keystream: CipherContext = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
 
+    def for_part(self, side: int, part: int) -> Randomness:
+        """A stream of its own for one part of a release."""
+        return Randomness()
+
     def words(self, count: int) -> Words:
         """The next `count` words of the stream."""
         out = np.empty(count, np.uint64)
@@ -77,9 +81,12 @@ class ReproducibleRandomness(Randomness):
 
     reproducible = True
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int | str) -> None:
         self._seed = seed
         super().__init__()
+
+    def for_part(self, side: int, part: int) -> Randomness:
+        return ReproducibleRandomness(f"{self._seed}, side {side}, part {part}")
 
     def _key(self) -> bytes:
         return hashlib.sha256(f"sparsedp reproducible stream {self._seed}".encode()).digest()
@@ -162,10 +169,10 @@ def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[n
 _RUN = 1 << 63
 
 
-def passing_positions(randomness: Randomness, law: Passing, domain: int) -> Words:
-    """The positions of [0, domain) that pass, ascending: time in their number, not in the domain."""
+def passing_positions(randomness: Randomness, law: Passing, begin: int, end: int) -> Words:
+    """The positions of [begin, end) that pass, ascending: time in their number, not in that of all."""
     return np.concatenate(
-        [_passing_run(randomness, law, start, min(_RUN, domain - start)) for start in range(0, domain, _RUN)]
+        [_passing_run(randomness, law, start, min(_RUN, end - start)) for start in range(begin, end, _RUN)]
     )
 
 

@@ -177,8 +177,10 @@ def _array(name: str, entry: Any, data: memoryview, at: int) -> tuple[np.ndarray
     if not _is_sizes(shape) or not 1 <= len(shape) <= 2:
         raise FormatError(f"array {name!r} must have one or two dimensions, got {shape!r:.40}")
     end = at + math.prod(shape) * _DTYPES[dtype].itemsize
-    if not _is_sizes(offsets) or offsets != [at, end] or end > len(data):
-        raise FormatError(f"array {name!r} must lie at {at}..{end} of {len(data)} bytes, got {offsets!r:.60}")
+    if not _is_sizes(offsets) or offsets != [at, end]:
+        raise FormatError(f"array {name!r} must lie at {at}..{end}, got {offsets!r:.60}")
+    if end > len(data):
+        raise FormatError(f"array {name!r} must end at {end}, but there are {len(data)} bytes: the file is cut off")
     if not name.startswith(_PADDING) and at % LINE:
         raise FormatError(f"array {name!r} must begin at a multiple of {LINE}, got {at}")
     if dtype == "BOOL" and (end - at > LINE or max(data[at:end], default=0) > 1):

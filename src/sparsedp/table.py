@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from . import _native
 from .errors import FormatError
+from .hashing import Partition
 from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
 from .privacy import QUANTISATION
 from .progress import stage
@@ -29,6 +30,8 @@ Counts = npt.NDArray[np.int64]
 
 # Counts saturate here and noise at twice this, so that clipping the sum is post-processing of unbounded noise.
 LARGEST_COUNT = 1 << 61
+
+WHOLE = Partition(1, hashed=True)
 
 
 @dataclass(frozen=True)
@@ -129,20 +132,32 @@ class PureStage:
         tails = self.noise.tails(self.threshold - largest, self.threshold - 1)
         return [1 - tail for tail in reversed(tails)]
 
-    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Selection:
-        """Step (1) and (2) of Threshold for all of the domain, without looping over it; ids ascend."""
+    def select(
+        self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
+    ) -> Selection:
+        """Step (1) and (2) of Threshold for all keys of a part, without looping over them; ids ascend."""
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
             values = add_noise(counts, self.noise, randomness)
             return values >= self.threshold, values
 
         stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
-        zeros = passing_positions(randomness, self.passing, self.domain)
+        zeros = self._passing_zeros(randomness, partition, part)
         zeros = zeros[_native.find(ids, zeros) < 0]  # a non-zero key has had its own noise
         excess = geometric(randomness, self.noise.magnitude, len(zeros))
         zero_values = self.threshold + np.minimum(excess, LARGEST_COUNT - self.threshold).astype(np.int64)
         table = Table.sorted(np.concatenate([*kept_ids, zeros]), np.concatenate([*kept_values, zero_values]))
         return Selection(table, stored)
+
+    def _passing_zeros(self, randomness: Randomness, partition: Partition, part: int) -> Words:
+        if partition.parts == 1:
+            return passing_positions(randomness, self.passing, 0, self.domain)
+        if partition.hashed:
+            return passing_positions(randomness, self.passing, *partition.range_of(part))
+        # The keys of a part lie anywhere in the domain; what other parts' keys do is decided there.
+        zeros = passing_positions(randomness, self.passing, 0, self.domain)
+        own: Words = zeros[partition.part_of(zeros) == part]
+        return own
 
 
 @dataclass(frozen=True)
@@ -217,7 +232,9 @@ class StableStage:
         tails = self.noise.tails(self.threshold - largest, self.threshold - self.unit)
         return small + [1 - tail for tail in reversed(tails)]
 
-    def select(self, ids: Words, counts: Counts, randomness: Randomness) -> Selection:
+    def select(
+        self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
+    ) -> Selection:
         """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:

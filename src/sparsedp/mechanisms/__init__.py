@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..errors import ParameterError
 from ..privacy import check_number
 from .alp import AlpPlan
-from .base import Arrays, ErrorPrediction, Parts, Plan, Problem, Reader, check_privacy, tables_of
+from .base import Arrays, DivisiblePlan, ErrorPrediction, Parts, Plan, Problem, Reader, check_privacy, tables_of
 from .compact import CompactPlan
 from .laplace import LaplacePlan
 from .retrieval import RetrievalPlan
@@ -21,6 +21,7 @@ from .tight_alp import TightAlpPlan
 __all__ = [
     "MECHANISMS",
     "Arrays",
+    "DivisiblePlan",
     "ErrorPrediction",
     "Parts",
     "Plan",
@@ -75,6 +76,9 @@ def create_plan(name: str, reason: str, problem: Problem, options: dict[str, obj
             raise ParameterError(f"mechanism {name!r} has no option {option!r}; {fix}")
         if isinstance(known[option].default, float):
             check_number(option, value)
+    if problem.parts > 1 and not issubclass(mechanism, DivisiblePlan):
+        divisible = ", ".join(name for name, plan in MECHANISMS.items() if issubclass(plan, DivisiblePlan))
+        raise ParameterError(f"mechanism {name!r} has one part only, got parts = {problem.parts}; use {divisible}")
     plan = mechanism.create(problem, **options)  # type: ignore[arg-type]  # checked above
     check_privacy(plan)
     return replace(plan, reason=reason)

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..hashing import Partition
 from ..laws import TwoSided, float_up, precise
 from ..privacy import HEADROOM, Neighbours
 from ..randomness import Randomness, Words
@@ -312,6 +313,21 @@ class Plan(ABC):
     def clamp(self, estimates: Estimates) -> Estimates:
         """Cut estimates (in cells) to what a count can be."""
         return np.clip(estimates, *self.limits)
+
+
+class DivisiblePlan(Plan):
+    """A plan whose release can be built in parts, each with a stream of its own, for its share of the keys."""
+
+    def draw_partition(self, randomness: Randomness) -> Partition:
+        """Which key belongs to which part; what it draws is public."""
+        return Partition(self.problem.parts, self.problem.hashed)
+
+    @abstractmethod
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        """The arrays of one part; ids are those of its keys, ascending, and counts positive."""
+
+    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        return self.build_part(0, self.draw_partition(randomness), ids, counts, randomness)
 
 
 class Reader(ABC):

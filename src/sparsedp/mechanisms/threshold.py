@@ -14,9 +14,22 @@ import numpy as np
 
 from .. import _native, bounds
 from ..errors import ParameterError
+from ..hashing import Partition
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, Stage
-from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
+from .base import (
+    TABLE_SHAPES,
+    Arrays,
+    ArrayShape,
+    DivisiblePlan,
+    Estimates,
+    Parts,
+    Plan,
+    Problem,
+    Reader,
+    spread_noise,
+    tables_of,
+)
 
 TABLE_ENTRY_NBYTES = 16
 LEAST_STORED_ZEROS = 1e-9
@@ -31,7 +44,7 @@ def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
     return Fraction(stored_zeros)
 
 
-class TablePlan(Plan):
+class TablePlan(DivisiblePlan):
     """A table of the keys whose noisy value reaches the threshold of a stage; every other key is estimated as 0."""
 
     stage: Stage
@@ -58,8 +71,8 @@ class TablePlan(Plan):
     def array_shapes(self) -> dict[str, ArrayShape]:
         return TABLE_SHAPES
 
-    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        table = self.stage.select(ids, counts, randomness).table
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+        table = self.stage.select(ids, counts, randomness, partition, part).table
         return {"table.ids": table.ids, "table.values": table.values}
 
     def reader(self, parts: Parts) -> Reader:

@@ -23,12 +23,25 @@ from .. import _native, bounds
 from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above, poisson_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
+from ..hashing import Partition
 from ..ladder import Ladder
 from ..laws import log_bounds, precise
 from ..privacy import HEADROOM, check_number
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
-from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
+from .base import (
+    TABLE_SHAPES,
+    Arrays,
+    ArrayShape,
+    DivisiblePlan,
+    Estimates,
+    Parts,
+    Plan,
+    Problem,
+    Reader,
+    spread_noise,
+    tables_of,
+)
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
@@ -45,7 +58,7 @@ FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
 
 
 @dataclass(frozen=True)
-class TightAlpPlan(Plan):
+class TightAlpPlan(DivisiblePlan):
     """Threshold stage at the full ε, and unstored keys in a ladder of noisy symbols, one cache line per key."""
 
     problem: Problem
@@ -123,22 +136,27 @@ class TightAlpPlan(Plan):
             "embedding.symbols": (np.uint64, (symbols,)),
         }
 
-    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+    def draw_partition(self, randomness: Randomness) -> Partition:
+        """Parts are ranges of blocks, so placements are seeded as those of the blocks are."""
+        first, second, row = randomness.words(3).tolist()
+        return Partition(self.problem.parts, self.problem.hashed, (first, second, row))
+
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """Stored keys leave the embedding."""
-        table, stored = self.stage.select(ids, counts, randomness)
+        table, stored = self.stage.select(ids, counts, randomness, partition, part)
         # As a zero, a stored key reaches no height and leaves no trace.
-        array, seeds = self.blocks.build(ids, np.where(stored, 0, counts), randomness)
+        array = self.blocks.build(ids, np.where(stored, 0, counts), randomness, partition, part)
         return {
             "table.ids": table.ids,
             "table.values": table.values,
             "embedding.blocks": array,
-            "embedding.seeds": seeds,
-            "embedding.symbols": self.blocks.count_symbols(array),
+            "embedding.seeds": np.array(partition.seeds, np.uint64),
+            "embedding.symbols": self.blocks.of_part(partition.parts).count_symbols(array),
         }
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         yield from super().wrong_arrays(parts, thorough)
-        layout = replace(self.blocks, blocks=self.blocks.blocks // self.problem.parts)
+        layout = self.blocks.of_part(self.problem.parts)
         for arrays in parts:
             if not np.array_equal(arrays["embedding.seeds"], parts[0]["embedding.seeds"]):
                 yield "all parts must have the same embedding.seeds"
@@ -354,7 +372,7 @@ def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAl
     blocks = math.floor((bits_per_entry * entries - table_bits) / BLOCK_BITS)
     if bits_per_entry <= 0:
         raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
-    blocks = max(1, blocks)
+    blocks = max(1, -(-blocks // problem.parts)) * problem.parts
     candidates = [
         _with_layout(problem, stage, ladder, rows, blocks)
         for ladder in _ladders(problem, stage)

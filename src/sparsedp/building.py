@@ -1,0 +1,152 @@
+"""`release()`: from counts to what may be published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from .hashing import KeySpace
+from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
+from .mechanisms import DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
+from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, resolve_mechanism
+from .published import Release
+from .randomness import Randomness, Words, fresh_randomness
+from .table import Counts, add_noise
+
+
+def release(
+    counts: CountsLike,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    mechanism: str = "auto",
+    nonzero: int | None = None,
+    total: float | None = None,
+    upper: float | None = None,
+    domain: int | None = None,
+    sensitivity: float = 1,
+    step: float | None = None,
+    signed: bool = False,
+    parts: int = 1,
+    sizing_share: float = SIZING_SHARE,
+    **options: object,
+) -> Release:
+    """Release counts with (ε, δ)-differential privacy.
+
+    Parameters
+    ----------
+    counts
+        A mapping, a pair (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow: key, value) or
+        a SciPy sparse row. Keys are str, bytes or int; values of the same key are summed.
+    epsilon, delta
+        The privacy to spend. The release states the exact amounts, which are never larger.
+    mechanism
+        A name from `compare`, or "auto".
+    nonzero, total
+        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding
+        and cost accuracy only when broken (for `compact` see there).
+    sizing_share
+        Without `nonzero` and `total`, this share of ε estimates the size, where one is needed.
+    upper
+        A public bound on the values; larger ones are cut.
+    domain
+        Keys are the integers in [0, domain). Without it, keys are hashed to 64 bits.
+    sensitivity
+        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all.
+    step
+        Values are real and are rounded at random to multiples of this step.
+    signed
+        Values may be negative.
+    parts
+        Build the release in this many parts, each for its share of the keys; `save` then writes a directory.
+    options
+        Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
+
+    """
+    problem = make_problem(
+        epsilon=epsilon,
+        delta=delta,
+        nonzero=nonzero,
+        total=total,
+        upper=upper,
+        domain=domain,
+        sensitivity=sensitivity,
+        step=step,
+        signed=signed,
+        parts=parts,
+    )
+    share = check_sizing_share(sizing_share)
+    # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
+    draft = _plan(problem, mechanism, share, options)
+    plan = draft.finish(0)
+
+    pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
+    domain = check_domain(None if domain is None else problem.domain, pairs)
+    if domain is not None and problem.hashed:  # the length of a sparse row
+        draft = _plan(replace(problem, domain=domain, hashed=False), mechanism, share, options)
+        plan = draft.finish(0)
+    randomness = fresh_randomness()
+    space = KeySpace.draw(domain, randomness)
+    ids, cells = to_cells(key_ids(pairs, space), pairs, draft.problem.neighbours, randomness)
+    ids, cells = cut(ids, cells, draft.problem.upper_cells)
+    if draft.sizing is not None:
+        plan = draft.finish(draft.noisy_sum(cells, randomness))
+    sides = _build_sides(plan, ids, cells, randomness)
+    return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A plan but for its size, which may have to be estimated from the data."""
+
+    problem: Problem
+    name: str
+    reason: str
+    options: dict[str, object]
+    sizing: Sizing | None
+
+    def noisy_sum(self, cells: Counts, randomness: Randomness) -> int:
+        """The noisy sum that `Sizing` asks for; 0 when the size is public."""
+        if self.sizing is None:
+            return 0
+        total = int(np.minimum(np.abs(cells), self.sizing.cap).sum())
+        return int(add_noise(np.array([total]), self.sizing.law, randomness)[0])
+
+    def finish(self, noisy_sum: int) -> Plan:
+        """The plan, its size known."""
+        problem = self.problem if self.sizing is None else self.sizing.sized(self.problem, noisy_sum)
+        return create_plan(self.name, self.reason, problem, self.options)
+
+
+def _plan(problem: Problem, mechanism: str, share: float, options: dict[str, object]) -> _Draft:
+    name, reason, problem = resolve_mechanism(problem, mechanism, share)
+    unsized = problem.entries is None and mechanism_named(name).needs_size
+    return _Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
+
+
+def _build_sides(plan: Plan, ids: Words, cells: Counts, randomness: Randomness) -> tuple[Parts, ...]:
+    if plan.releases == 1:
+        return (_build_parts(plan, ids, cells, randomness, 0),)
+    positive, negative = cells > 0, cells < 0
+    return (
+        _build_parts(plan, ids[positive], cells[positive], randomness, 0),
+        _build_parts(plan, ids[negative], -cells[negative], randomness, 1),
+    )
+
+
+def _build_parts(plan: Plan, ids: Words, cells: Counts, randomness: Randomness, side: int) -> Parts:
+    parts = plan.problem.parts
+    if parts == 1:
+        return (plan.build(ids, cells, randomness),)
+    assert isinstance(plan, DivisiblePlan)
+    partition = plan.draw_partition(randomness)
+    order = np.argsort(partition.part_of(ids), kind="stable")  # ids ascend within each part
+    ids, cells = ids[order], cells[order]
+    edges = np.searchsorted(partition.part_of(ids), np.arange(parts + 1))
+    # A stream for each part: whoever builds it, and in whatever order.
+    return tuple(
+        plan.build_part(part, partition, ids[begin:end], cells[begin:end], randomness.for_part(side, part))
+        for part, (begin, end) in enumerate(pairwise(edges.tolist()))
+    )

@@ -1,0 +1,19 @@
+"""Writes the golden files of the current format: `python tests/make_golden.py`. Once committed they never change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from releases import DIRECTORIES, VARIANTS, answers, make
+from sparsedp.files import FORMAT
+
+FOLDER = Path(__file__).parent / "golden" / f"format-{FORMAT}"
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True)
+    for name in VARIANTS | DIRECTORIES:
+        release = make(name)
+        release.save(FOLDER / f"{name}.sparsedp")
+        expected = {"epsilon": release.epsilon, "delta": release.delta, **answers(release)}
+        (FOLDER / f"{name}.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")

@@ -1,0 +1,35 @@
+"""Files of every format that was ever written give the answers they gave then."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sparsedp
+from releases import DIRECTORIES, VARIANTS, answers
+from sparsedp.files import FORMAT
+
+FILES = sorted((Path(__file__).parent / "golden").glob("*/*"), key=str)
+RELEASES = [path for path in FILES if path.suffix == ".sparsedp"]
+
+
+def test_there_is_a_golden_file_of_every_variant_and_format() -> None:
+    for version in range(1, FORMAT + 1):
+        assert {path.stem for path in RELEASES if path.parent.name == f"format-{version}"} >= set(
+            VARIANTS | DIRECTORIES
+        )
+
+
+@pytest.mark.parametrize("path", RELEASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_golden_file_gives_the_answers_it_gave(path: Path) -> None:
+    sparsedp.verify(path)
+    release = sparsedp.load(path, allow_reproducible=True)
+    expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    if path.is_dir():
+        assert release.plan.problem.parts > 1
+    assert (release.epsilon, release.delta) == (expected.pop("epsilon"), expected.pop("delta"))
+    for name, values in answers(release).items():
+        # Intervals of some mechanisms go through exp and log of the C library, whose last digit is its own.
+        assert values == pytest.approx(expected[name], rel=1e-9, abs=1e-9)
