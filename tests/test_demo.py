@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from pathlib import Path
 
@@ -91,3 +92,12 @@ def test_the_example_of_the_readme_prints_what_the_readme_shows(capsys: pytest.C
         with reproducible_for_tests(SEED):
             exec(compile(code, str(README), "exec"), {})
         assert capsys.readouterr().out == shown
+
+
+def test_the_sessions_of_the_readme_run_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sessions = re.findall(r"```pycon\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert sessions
+    for session in sessions:
+        parsed = doctest.DocTestParser().get_doctest(session, {}, "README", str(README), 0)
+        assert doctest.DocTestRunner().run(parsed).failed == 0

@@ -22,6 +22,7 @@ from sparsedp.hashing import HASHED_DOMAIN, KeySpace
 HASHED = KeySpace(HASHED_DOMAIN, (0x0123456789ABCDEF, 0xFEDCBA9876543210))
 TEXTS = ["example.org", "", "é", "a\0b", "naïve café", "x" * 7, "y" * 8, "z" * 100, "日本語"]
 ARROW_STRING = pd.ArrowDtype(pa.string())
+LETTERS = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 BINARIES = [b"\xff\xfe", b"", b"a\0b", bytes(range(256)), b"12345678"]
 
 
