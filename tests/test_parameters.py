@@ -102,7 +102,7 @@ def test_parameters_may_be_numbers_of_any_exact_type() -> None:
         upper=np.int64(5),  # type: ignore[arg-type]
         total=Fraction(20),  # type: ignore[arg-type]
         sensitivity=np.float32(2),  # type: ignore[arg-type]
-        step=Fraction(1, 2),  # type: ignore[arg-type]
+        step=Fraction(1, 2),
     )
     assert plain == other
 
@@ -138,7 +138,9 @@ def test_a_confidence_is_a_probability(confidence: float) -> None:
 
 
 EXPORTED = {
+    "BoundedCounts",
     "Comparison",
+    "Contribution",
     "ErrorCurves",
     "ErrorPrediction",
     "FormatError",
@@ -151,6 +153,7 @@ EXPORTED = {
     "ReproducibleReleaseError",
     "SparseDPError",
     "compare",
+    "count",
     "error_curves",
     "load",
     "plan",

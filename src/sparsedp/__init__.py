@@ -4,7 +4,7 @@ The package reads in this order, each module knowing only those before it:
 
     errors → progress → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding
     → retrieval → table → bounds → mechanisms → planning → comparison, curves
-    storage → schema → files → published; inputs → building
+    storage → schema → files → published; contributions → inputs → building → sources
 
 Start with `release`, `load`, `plan` and `compare`.
 """
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .building import release
     from .comparison import Comparison, compare
+    from .contributions import BoundedCounts, Contribution
     from .curves import ErrorCurves, error_curves
     from .errors import (
         FormatError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .mechanisms import ErrorPrediction, Plan
     from .planning import plan
     from .published import Release, load, verify
+    from .sources.local import count
 
 __version__ = "0.1.0"
 
@@ -47,12 +49,16 @@ _HOMES = {
     ),
     "mechanisms": ("ErrorPrediction", "Plan"),
     "planning": ("plan",),
+    "contributions": ("BoundedCounts", "Contribution"),
     "published": ("Release", "load", "verify"),
+    "sources.local": ("count",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "BoundedCounts",
     "Comparison",
+    "Contribution",
     "ErrorCurves",
     "ErrorPrediction",
     "FormatError",
@@ -65,6 +71,7 @@ __all__ = [
     "ReproducibleReleaseError",
     "SparseDPError",
     "compare",
+    "count",
     "error_curves",
     "load",
     "plan",

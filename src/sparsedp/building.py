@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 
+from .contributions import BoundedCounts
+from .errors import ParameterError
 from .hashing import KeySpace
 from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
 from .mechanisms import DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
-from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, resolve_mechanism
+from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, positive_fraction, resolve_mechanism
 from .published import Release
 from .randomness import Randomness, Words, fresh_randomness
 from .table import Counts, add_noise
@@ -26,7 +29,7 @@ def release(
     total: float | None = None,
     upper: float | None = None,
     domain: int | None = None,
-    sensitivity: float = 1,
+    sensitivity: float | None = None,
     step: float | None = None,
     signed: bool = False,
     parts: int = 1,
@@ -39,7 +42,8 @@ def release(
     ----------
     counts
         A mapping, a pair (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow: key, value) or
-        a SciPy sparse row. Keys are str, bytes or int; values of the same key are summed.
+        a SciPy sparse row. Keys are str, bytes or int; values of the same key are summed. Or what `count` gives, which
+        brings its sensitivity with it.
     epsilon, delta
         The privacy to spend. The release states the exact amounts, which are never larger.
     mechanism
@@ -54,7 +58,8 @@ def release(
     domain
         Keys are the integers in [0, domain). Without it, keys are hashed to 64 bits.
     sensitivity
-        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all.
+        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all. 1 unless given; of
+        what `count` gives, the bound that was counted with.
     step
         Values are real and are rounded at random to multiples of this step.
     signed
@@ -65,6 +70,10 @@ def release(
         Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
 
     """
+    distance: float | Fraction = 1 if sensitivity is None else sensitivity
+    grid: float | Fraction | None = step
+    if isinstance(counts, BoundedCounts):
+        distance, grid, signed = _as_counted(counts, sensitivity, step, signed)
     problem = make_problem(
         epsilon=epsilon,
         delta=delta,
@@ -72,8 +81,8 @@ def release(
         total=total,
         upper=upper,
         domain=domain,
-        sensitivity=sensitivity,
-        step=step,
+        sensitivity=distance,
+        step=grid,
         signed=signed,
         parts=parts,
     )
@@ -95,6 +104,19 @@ def release(
         plan = draft.finish(draft.noisy_sum(cells, randomness))
     sides = _build_sides(plan, ids, cells, randomness)
     return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+
+
+def _as_counted(
+    counts: BoundedCounts, sensitivity: float | None, step: float | None, signed: bool
+) -> tuple[Fraction, Fraction | None, bool]:
+    """Sensitivity, step and sign of counts that know them; others that are given must not promise more privacy."""
+    bound = counts.contribution.total
+    if sensitivity is not None and positive_fraction("sensitivity", sensitivity) < bound:
+        least = f"at least {float(bound):g}, which one user may change ({counts.contribution})"
+        raise ParameterError(f"sensitivity must be {least}, got {sensitivity}")
+    if step is not None and (counts.step is None or positive_fraction("step", step) != counts.step):
+        raise ParameterError(f"step must be that of the counts ({counts.step}), got {step}; pass it to count() only")
+    return max(bound, Fraction(sensitivity or 0)), counts.step, signed or counts.signed
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from .arrow import (
     refuse_missing,
     refuse_nulls,
 )
+from .contributions import BoundedCounts
 from .errors import InputError, ParameterError
 from .hashing import KeySpace
 from .privacy import Neighbours
@@ -46,10 +47,13 @@ class Pairs:
     keys: object
     values: npt.NDArray[np.float64] | Counts
     domain: int | None = None
+    unit: Fraction = Fraction(1)  # what an integer value stands for
 
 
 def read_pairs(counts: CountsLike, signed: bool, step: Fraction | None) -> Pairs:
     """Keys and checked values of any supported container, reals if there is a step; nothing is drawn yet."""
+    if isinstance(counts, BoundedCounts):  # checked when they were counted, and sums of whole units
+        return Pairs(counts.keys, counts.units, unit=counts.unit)
     keys, values, domain = _split(counts)
     return Pairs(keys, check_values(values, signed, step), domain)
 
@@ -179,7 +183,7 @@ def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Rando
         ids, counts = _sorted(ids, np.ascontiguousarray(pairs.values, np.int64))
         distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
         ids, counts = ids[:distinct], counts[:distinct]
-        return ids, round_integers(counts, int(neighbours.step), randomness) if neighbours.real else counts
+        return ids, round_integers(counts, int(neighbours.step / pairs.unit), randomness) if neighbours.real else counts
     ids, carried = _sorted(ids, np.ascontiguousarray(pairs.values, np.float64).view(np.int64))
     reals = carried.view(np.float64)
     first = np.ones(len(ids), np.bool_)

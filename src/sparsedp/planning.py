@@ -34,25 +34,25 @@ def make_problem(
     total: float | None = None,
     upper: float | None = None,
     domain: int | None = None,
-    sensitivity: float = 1,
-    step: float | None = None,
+    sensitivity: float | Fraction = 1,
+    step: float | Fraction | None = None,
     signed: bool = False,
     parts: int = 1,
 ) -> Problem:
     """The public parameters, checked."""
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
     real = step is not None
-    cell = Fraction(1) if step is None else _positive("step", step)
+    cell = Fraction(1) if step is None else positive_fraction("step", step)
     if max(cell.numerator, cell.denominator) >= 1 << 53:
         raise ParameterError(f"step must be a ratio of integers below 2^53, got {step}; use a rounder one")
-    distance = _positive("sensitivity", sensitivity)
+    distance = positive_fraction("sensitivity", sensitivity)
     if not real and distance < 1:
         raise ParameterError(f"sensitivity must be at least 1 (one count), got {sensitivity}")
-    if domain is not None and not 1 <= _whole("domain", domain) <= HASHED_DOMAIN:
+    if domain is not None and not 1 <= whole_number("domain", domain) <= HASHED_DOMAIN:
         raise ParameterError(f"domain must be in 1..2^64, got {domain}")
-    if nonzero is not None and _whole("nonzero", nonzero) < 1:
+    if nonzero is not None and whole_number("nonzero", nonzero) < 1:
         raise ParameterError(f"nonzero must be at least 1, got {nonzero}")
-    if not 1 <= _whole("parts", parts) <= MOST_PARTS:
+    if not 1 <= whole_number("parts", parts) <= MOST_PARTS:
         raise ParameterError(f"parts must be in 1..{MOST_PARTS}, got {parts}")
     return Problem(
         epsilon=epsilon,
@@ -61,14 +61,14 @@ def make_problem(
         domain=HASHED_DOMAIN if domain is None else int(domain),
         hashed=domain is None,
         nonzero=None if nonzero is None else int(nonzero),
-        total=None if total is None else _positive("total", total),
-        upper=None if upper is None else _positive("upper", upper),
+        total=None if total is None else positive_fraction("total", total),
+        upper=None if upper is None else positive_fraction("upper", upper),
         signed=bool(signed),
         parts=int(parts),
     )
 
 
-def _positive(name: str, value: float) -> Fraction:
+def positive_fraction(name: str, value: float | Fraction) -> Fraction:
     """A positive number as the decimal that was written: 0.1 is one tenth."""
     try:
         if isinstance(value, (bool, str, bytes)):
@@ -84,8 +84,9 @@ def _positive(name: str, value: float) -> Fraction:
     return exact
 
 
-def _whole(name: str, value: int) -> int:
-    exact = _positive(name, value)
+def whole_number(name: str, value: int) -> int:
+    """A positive whole number, or `ParameterError`."""
+    exact = positive_fraction(name, value)
     if exact.denominator != 1:
         raise ParameterError(f"{name} must be a whole number, got {value}")
     return exact.numerator
@@ -197,6 +198,6 @@ class Sizing:
 
 def check_sizing_share(share: float) -> float:
     """A share in (0, 1), or `ParameterError`."""
-    if _positive("sizing_share", share) >= 1:
+    if positive_fraction("sizing_share", share) >= 1:
         raise ParameterError(f"sizing_share must be in (0, 1), got {share}")
     return float(share)

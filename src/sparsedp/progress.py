@@ -7,22 +7,61 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from typing import Any
 
 # Less work than this is done before anybody could read about it.
 SHOWN_FROM = 1 << 20
 
 
+def _watched() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
 @contextmanager
 def stage(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """A part of the work with `total` units; the block calls what it gets with the number of units just done."""
-    if total < SHOWN_FROM or sys.stderr is None or not sys.stderr.isatty():
+    if total < SHOWN_FROM or not _watched():
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with _bar() as shown:
         task = shown.add_task(description, total=total)
         yield lambda done: shown.advance(task, done)
+
+
+def waiting(description: str, future: Future[Any], percent: Callable[[], float] | None) -> None:
+    """Wait for work in another thread that tells how many percent of it are done."""
+    if not _watched():
+        wait([future])
+        return
+    wait([future], timeout=0.5)
+    with _bar() as shown:
+        task = shown.add_task(description, total=100.0)
+        while not future.done():
+            done = -1.0 if percent is None else percent()
+            if done >= 0:
+                shown.update(task, completed=done)
+            wait([future], timeout=0.1)

@@ -1,0 +1,59 @@
+"""What one user may contribute, and counts that keep to it.
+
+Counts made from events are private only relative to what one person can change. `Contribution` states that bound, and
+`BoundedCounts` carries it with the counts, so that `release` cannot be given another one by mistake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """A user has at most `keys` keys (ℓ0) with at most `per_key` each (ℓ∞).
+
+    So adding or removing one user moves the counts by at most the product (ℓ1).
+    """
+
+    keys: int
+    per_key: Fraction
+    user: str | None  # the column that tells users apart; None when every row is its own user
+
+    @property
+    def total(self) -> Fraction:
+        """The ℓ1 distance between data sets with and without one user."""
+        return self.keys * self.per_key
+
+    def __str__(self) -> str:
+        who = "every row its own user" if self.user is None else f"users told apart by {self.user!r}"
+        keys = "1 key" if self.keys == 1 else f"{self.keys} keys"
+        return f"{who}, each with at most {keys} and {float(self.per_key):g} per key"
+
+
+@dataclass(frozen=True, repr=False)
+class BoundedCounts:
+    """Counts of bounded contributions. They are the data: nothing here is private."""
+
+    keys: Any  # a column of distinct keys that speaks Arrow
+    units: npt.NDArray[np.int64]  # the counts, as multiples of `unit`
+    unit: Fraction
+    step: Fraction | None  # the grid that real values are released on
+    contribution: Contribution
+    signed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The counts in the caller's units."""
+        return self.units if self.unit == 1 else self.units * float(self.unit)
+
+    def __repr__(self) -> str:
+        return f"<BoundedCounts of {len(self)} keys, {self.contribution}; not private, do not publish>"

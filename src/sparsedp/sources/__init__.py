@@ -1,0 +1,1 @@
+"""Tables of events → counts of bounded contributions."""

@@ -1,0 +1,258 @@
+"""`count()`: a table of events to counts in which no user has more than a bounded share.
+
+DuckDB groups, out of core if need be. Each user's rows become at most `max_keys_per_user` pairs (key, contribution).
+Which keys stay is decided by a hash of user and key: it depends on that user's rows only, so adding or removing a user
+changes the counts by that user's own bounded pairs and by nothing else (docs/privacy.md, "Bounded contributions").
+"""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..arrow import as_chunked_array
+from ..contributions import BoundedCounts, Contribution
+from ..errors import InputError, ParameterError
+from ..planning import positive_fraction, whole_number
+from ..progress import waiting
+from ..table import LARGEST_COUNT
+from .tables import Table, open_table, quoted
+
+# A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances what they seem.
+UNITS_PER_STEP = 1 << 20
+
+_INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)")
+_NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR")
+
+
+def count(
+    source: object,
+    *,
+    key: str,
+    user: str | None = None,
+    value: str | None = None,
+    max_keys_per_user: int | None = None,
+    max_per_key: float = 1,
+    step: float | None = None,
+    signed: bool = False,
+    key_type: str = "as stored",
+    nulls: str = "refuse",
+    memory_limit: str | None = None,
+) -> BoundedCounts:
+    """Count events by key, each user's contribution bounded.
+
+    Parameters
+    ----------
+    source
+        A path or glob of Parquet, CSV or JSON-lines files (text formats also .gz and .zst), a DuckDB relation, or a
+        table that speaks Arrow: pandas, polars, pyarrow.
+    key, user
+        The columns of keys (text, bytes or integers) and of users. Without `user`, every row is its own user: right
+        only if nobody has more than one row.
+    value
+        A numeric column to sum; without it, rows are counted.
+    max_keys_per_user, max_per_key
+        A user contributes to at most this many different keys, and at most this much to each.
+    step
+        The grid on which sums of real values will be released.
+    signed
+        Values may be negative.
+    key_type
+        "integer" reads keys of text files as integers; as stored, keys of text files are text.
+    nulls
+        "refuse" rows without key, user or value, or "drop" them.
+    memory_limit
+        What DuckDB may use, such as "4GB"; more goes to a temporary folder on disk.
+
+    """
+    if nulls not in ("refuse", "drop"):
+        raise ParameterError(f"nulls must be 'refuse' or 'drop', got {nulls!r}")
+    if key_type not in ("as stored", "integer"):
+        raise ParameterError(f"key_type must be 'as stored' or 'integer', got {key_type!r}")
+    contribution = _contribution(user, value, max_keys_per_user, max_per_key, step)
+    grid = None if step is None else positive_fraction("step", step)
+    names = {"key": key, "user": user, "value": value}
+    for role, name in names.items():
+        if name is not None and (not isinstance(name, str) or not name):
+            raise ParameterError(f"{role} must be the name of a column, got {name!r}")
+    columns = [name for name in names.values() if name is not None]
+    with open_table(source, columns, memory_limit) as table:
+        query = _Query(table, key, user, value, contribution, grid, signed, key_type == "integer", nulls == "drop")
+        query.check_types()
+        counted = _run(table, query.sql())
+        if counted.filter(counted.column("bad")).num_rows:
+            query.refuse()
+    keys = as_chunked_array(counted.column("k"))
+    units = np.ascontiguousarray(counted.column("n").to_numpy(), np.int64)
+    return BoundedCounts(keys, units, query.unit, grid, contribution, signed)
+
+
+def _contribution(
+    user: str | None, value: str | None, max_keys: int | None, max_per_key: float, step: float | None
+) -> Contribution:
+    per_key = positive_fraction("max_per_key", max_per_key)
+    if step is None and per_key.denominator != 1:
+        raise ParameterError(f"max_per_key must be a whole number, got {max_per_key}; pass step= for real values")
+    if step is not None and value is None:
+        raise ParameterError("step is for sums of a value column; pass value=, or omit step=")
+    if user is None:
+        if max_keys not in (None, 1):
+            raise ParameterError(f"max_keys_per_user needs user=: without it every row is its own user, got {max_keys}")
+        if value is None and per_key != 1:
+            raise ParameterError(f"max_per_key needs user= or value=: a row counts once, got {max_per_key}")
+        return Contribution(1, per_key, None)
+    if max_keys is None:
+        raise ParameterError("max_keys_per_user must be given: how many different keys may one user contribute to?")
+    return Contribution(whole_number("max_keys_per_user", max_keys), per_key, user)
+
+
+@dataclass(frozen=True)
+class _Query:
+    """The SQL of one count."""
+
+    table: Table
+    key: str
+    user: str | None
+    value: str | None
+    contribution: Contribution
+    step: Fraction | None
+    signed: bool
+    integer_keys: bool
+    drop: bool
+
+    @property
+    def unit(self) -> Fraction:
+        """What one of the summed integers stands for."""
+        return Fraction(1) if self.step is None else self.step / UNITS_PER_STEP
+
+    def check_types(self) -> None:
+        """`InputError` for columns that cannot be what they are said to be, with how to cast them."""
+        kind = self.table.types[self.key]
+        if not (kind in ("VARCHAR", "BLOB") or kind.startswith("ENUM") or _INTEGERS.fullmatch(kind)):
+            raise InputError(
+                f"column {self.key!r} has {kind} values, and keys are text, bytes or 64-bit integers; cast it, for "
+                f'example with duckdb.sql("SELECT {self.key}::VARCHAR AS {self.key}, … FROM …")'
+            )
+        if self.value is not None:
+            kind = self.table.types[self.value]
+            if not _NUMBERS.fullmatch(kind):
+                raise InputError(f"column {self.value!r} has {kind} values, and values to sum must be numbers; cast it")
+            if self.step is None and not _INTEGERS.fullmatch(kind) and kind not in ("HUGEINT", "VARCHAR"):
+                raise InputError(f"column {self.value!r} has real values ({kind}); pass step=, the grid of the sums")
+
+    @property
+    def _key(self) -> str:
+        column = quoted(self.key)
+        if self.integer_keys and self.table.types[self.key] == "VARCHAR":
+            return f"TRY_CAST({column} AS BIGINT)"
+        return f"CAST({column} AS VARCHAR)" if self.table.types[self.key].startswith("ENUM") else column
+
+    @property
+    def _value(self) -> str | None:
+        """The value as a number; NULL if it is none."""
+        if self.value is None:
+            return None
+        return f"TRY_CAST({quoted(self.value)} AS {'BIGINT' if self.step is None else 'DOUBLE'})"
+
+    def faults(self) -> dict[str, str]:
+        """What may be wrong with a row, and the SQL that tells."""
+        faults = {}
+        if not self.drop:
+            faults["{key} is null"] = f"{quoted(self.key)} IS NULL"
+            if self.user is not None:
+                faults["{user} is null"] = f"{quoted(self.user)} IS NULL"
+            if self.value is not None:
+                faults["{value} is null"] = f"{quoted(self.value)} IS NULL"
+        if self.integer_keys:
+            faults["{key} is no 64-bit integer"] = f"{quoted(self.key)} IS NOT NULL AND {self._key} IS NULL"
+        if self.value is not None:
+            number = "number" if self.step is not None else "whole number below 2^63 (pass step= for real ones)"
+            wrong = f"{self._value} IS NULL"
+            if self.step is None and self.table.types[self.value] == "VARCHAR":  # whose cast would round
+                wrong += f" OR TRY_CAST({quoted(self.value)} AS DOUBLE) <> {self._value}"
+            faults[f"{{value}} is no {number}"] = f"{quoted(self.value)} IS NOT NULL AND ({wrong})"
+            if self.step is not None:
+                faults["{value} is not finite"] = f"NOT isfinite({self._value})"
+            if not self.signed:
+                faults["{value} is negative (pass signed=True to allow it)"] = f"{self._value} < 0"
+        return faults
+
+    def _rows(self) -> str:
+        """The rows that count: k, u, v and whether something is wrong with them."""
+        faults = list(self.faults().values())
+        bad = " OR ".join(f"coalesce({fault}, false)" for fault in faults) or "false"
+        columns = [f"{self._key} AS k", f"({bad}) AS bad"]
+        if self.user is not None:
+            columns.append(f"{quoted(self.user)} AS u")
+        if self._value is not None:
+            columns.append(f"{self._value} AS v")
+        present = [self.key, *(name for name in (self.user, self.value) if name is not None)]
+        where = " WHERE " + " AND ".join(f"{quoted(name)} IS NOT NULL" for name in present) if self.drop else ""
+        return f"SELECT {', '.join(columns)} FROM source{where}"
+
+    def _bounded(self, total: str) -> str:
+        """A total cut to what a user may contribute to a key, in units."""
+        most = int(self.contribution.per_key / self.unit)
+        least = -most if self.signed else 0
+        if self.step is not None:
+            # Cut twice: before, so that the product fits; after, so that no rounding exceeds the bound.
+            bound = float(self.contribution.per_key)
+            cut = f"least(greatest({total}, {-bound!r}), {bound!r})"
+            total = f"CAST(floor({cut} * {float(1 / self.unit)!r}) AS HUGEINT)"
+        return f"CAST(least(greatest({total}, {least}), {most}) AS BIGINT)"
+
+    def sql(self) -> str:
+        """Keys, their sums in units, and whether a row was bad: one scan of the table."""
+        limit = LARGEST_COUNT
+        total = f"CAST(least(greatest(sum(c), {-limit}), {limit}) AS BIGINT)"
+        if self.user is None:
+            own = "1" if self.value is None else self._bounded("v")
+            kept = f"SELECT k, {own} AS c, bad FROM rows"
+        else:
+            own = self._bounded("count(*)" if self.value is None else "sum(v)")
+            # A bad row must not be hidden by the bound on keys, so its pair comes first.
+            kept = (
+                f"SELECT k, c, bad FROM (SELECT u, k, {own} AS c, bool_or(bad) AS bad FROM rows GROUP BY u, k) "
+                "QUALIFY row_number() OVER (PARTITION BY u ORDER BY NOT bad, hash(u, k), k) "
+                f"<= {self.contribution.keys}"
+            )
+        return (
+            f"SELECT k, n, bad FROM (WITH rows AS ({self._rows()}), kept AS ({kept}) "
+            f"SELECT k, {total} AS n, bool_or(bad) AS bad FROM kept GROUP BY k)"
+        )
+
+    def refuse(self) -> NoReturn:
+        """Say how many rows are bad and which is the first."""
+        faults = {text: f"coalesce({fault}, false)" for text, fault in self.faults().items()}
+        counts = ", ".join(f"count(*) FILTER (WHERE {f}), min(line) FILTER (WHERE {f})" for f in faults.values())
+        lines = "SELECT *, row_number() OVER () AS line FROM source"
+        (row,) = self.table.query(f"SELECT {counts} FROM ({lines})").fetchall()
+        roles = {"key": self.key, "user": self.user, "value": self.value}
+        names = {role: f"column {name!r}" for role, name in roles.items()}
+        found = [
+            f"{text.format(**names)} in {number} row{'s' if number > 1 else ''}, first in row {first}"
+            for text, number, first in zip(faults, row[::2], row[1::2], strict=True)
+            if number
+        ]
+        fix = "fix them or pass nulls='drop'" if any(" is null" in text for text in found) else "fix the table"
+        raise InputError(f"{'; '.join(found)}; {fix}")
+
+
+def _run(table: Table, sql: str) -> Any:
+    """The result as an Arrow table, with progress; an interrupt stops the query."""
+    relation = table.query(sql)
+    connection = table.connection
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(relation.to_arrow_table)
+        try:
+            waiting("Counting", future, getattr(connection, "query_progress", None))
+            return future.result()
+        except BaseException:
+            if hasattr(connection, "interrupt"):
+                connection.interrupt()
+            raise
