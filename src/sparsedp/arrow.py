@@ -23,9 +23,7 @@ def import_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise MissingDependencyError(
-            "Arrow, pandas and polars columns need pyarrow: pip install 'sparsedp[arrow]'"
-        ) from None
+        raise MissingDependencyError("Arrow, pandas and polars columns need pyarrow: pip install pyarrow") from None
     return pyarrow
 
 

@@ -8,14 +8,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from .contributions import BoundedCounts
+from .contributions import BoundedCounts, Contribution
 from .errors import ParameterError
 from .hashing import KeySpace
 from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
+from .ledger import DEFAULT_DATASET
 from .mechanisms import DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
 from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, positive_fraction, resolve_mechanism
 from .published import Release
 from .randomness import Randomness, Words, fresh_randomness
+from .spending import LedgerLike, account_of, spending
 from .table import Counts, add_noise
 
 
@@ -34,6 +36,8 @@ def release(
     signed: bool = False,
     parts: int = 1,
     sizing_share: float = SIZING_SHARE,
+    ledger: LedgerLike | None = None,
+    dataset: str = DEFAULT_DATASET,
     **options: object,
 ) -> Release:
     """Release counts with (ε, δ)-differential privacy.
@@ -66,10 +70,13 @@ def release(
         Values may be negative.
     parts
         Build the release in this many parts, each for its share of the keys; `save` then writes a directory.
+    ledger, dataset
+        Debit the budget of a data set in this ledger, before any noise is drawn.
     options
         Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
 
     """
+    account = None if ledger is None else account_of(ledger, dataset)
     distance: float | Fraction = 1 if sensitivity is None else sensitivity
     grid: float | Fraction | None = step
     if isinstance(counts, BoundedCounts):
@@ -84,6 +91,7 @@ def release(
         sensitivity=distance,
         step=grid,
         signed=signed,
+        contribution=counts.contribution if isinstance(counts, BoundedCounts) else None,
         parts=parts,
     )
     share = check_sizing_share(sizing_share)
@@ -98,12 +106,50 @@ def release(
         plan = draft.finish(0)
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
-    ids, cells = to_cells(key_ids(pairs, space), pairs, draft.problem.neighbours, randomness)
-    ids, cells = cut(ids, cells, draft.problem.upper_cells)
-    if draft.sizing is not None:
-        plan = draft.finish(draft.noisy_sum(cells, randomness))
-    sides = _build_sides(plan, ids, cells, randomness)
-    return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+    ids = key_ids(pairs, space)
+    # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
+    with spending(account, problem.epsilon, problem.delta, plan.mechanism):
+        ids, cells = to_cells(ids, pairs, draft.problem.neighbours, randomness)
+        ids, cells = cut(ids, cells, draft.problem.upper_cells)
+        if draft.sizing is not None:
+            plan = draft.finish(draft.noisy_sum(cells, randomness))
+        sides = _build_sides(plan, ids, cells, randomness)
+        return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+
+
+def check_parameters(
+    contribution: Contribution,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    mechanism: str = "auto",
+    nonzero: int | None = None,
+    total: float | None = None,
+    upper: float | None = None,
+    domain: int | None = None,
+    step: float | None = None,
+    signed: bool = False,
+    parts: int = 1,
+    **options: object,
+) -> Plan:
+    """The plan of a release of events that are not counted yet, or `ParameterError`.
+
+    If the size has to be estimated, this plan is for the smallest one.
+    """
+    problem = make_problem(
+        epsilon=epsilon,
+        delta=delta,
+        nonzero=nonzero,
+        total=total,
+        upper=upper,
+        domain=domain,
+        sensitivity=contribution.total,
+        step=step,
+        signed=signed,
+        contribution=contribution,
+        parts=parts,
+    )
+    return _plan(problem, mechanism, SIZING_SHARE, options).finish(0)
 
 
 def _as_counted(

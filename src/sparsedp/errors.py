@@ -5,6 +5,9 @@
     ├── InputError (ValueError)          the data is malformed: not a number, negative, not a key
     │   └── KeyTypeError (TypeError)     a key is of a type that cannot be a key
     ├── FormatError (ValueError)         a file is damaged, or no release
+    ├── LedgerError                      a ledger is missing its tables, damaged, or of a newer version
+    ├── BudgetError                      the budget does not allow this release; nothing was spent
+    ├── SpentError                       a release failed after its debit, which stays
     ├── ReproducibleReleaseError         a release was built with test-only randomness
     └── MissingDependencyError (ImportError)   an optional package is needed for this
 
@@ -31,6 +34,18 @@ class KeyTypeError(InputError, TypeError):
 
 class FormatError(SparseDPError, ValueError):
     """A file is damaged, of a newer format, or no release at all."""
+
+
+class LedgerError(SparseDPError):
+    """A ledger file is damaged, of a newer version, locked, or no ledger at all."""
+
+
+class BudgetError(SparseDPError):
+    """The budget does not allow this release; nothing was spent."""
+
+
+class SpentError(SparseDPError):
+    """A release failed after its budget was debited; the debit stays."""
 
 
 class ReproducibleReleaseError(SparseDPError):

@@ -8,6 +8,7 @@ from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from numbers import Rational
 
+from .contributions import Contribution
 from .errors import ParameterError
 from .hashing import HASHED_DOMAIN
 from .laws import TwoSided, precise
@@ -37,6 +38,7 @@ def make_problem(
     sensitivity: float | Fraction = 1,
     step: float | Fraction | None = None,
     signed: bool = False,
+    contribution: Contribution | None = None,
     parts: int = 1,
 ) -> Problem:
     """The public parameters, checked."""
@@ -64,6 +66,7 @@ def make_problem(
         total=None if total is None else positive_fraction("total", total),
         upper=None if upper is None else positive_fraction("upper", upper),
         signed=bool(signed),
+        contribution=contribution,
         parts=int(parts),
     )
 

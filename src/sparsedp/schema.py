@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from .contributions import Contribution
 from .embedding import BLOCK_BITS, Blocks, Columns
 from .errors import FormatError
 from .ladder import Ladder, Level
@@ -98,7 +99,7 @@ def _decode_union(hint: Any, value: Any, place: str, matrices: Arrays) -> Any:
     if value is None and type(None) in options:
         return None
     classes = [option for option in options if is_dataclass(option)]
-    if classes:
+    if len(classes) > 1:
         kind = value.get("kind") if isinstance(value, dict) else None
         if not isinstance(kind, str) or KINDS.get(kind) not in classes:
             raise FormatError(f"{place} is of no known kind, got {_shown(kind)}")
@@ -258,6 +259,12 @@ def _(neighbours: Neighbours) -> Wrong:
 
 
 @check.register
+def _(contribution: Contribution) -> Wrong:
+    if contribution.keys < 1 or contribution.per_key <= 0:
+        yield "a contribution must be positive"
+
+
+@check.register
 def _(problem: Problem) -> Wrong:
     if not 0 < problem.epsilon < float("inf") or not 0 <= problem.delta < 1:
         yield "epsilon must be positive and delta in [0, 1)"
@@ -266,6 +273,8 @@ def _(problem: Problem) -> Wrong:
     bounds = (problem.nonzero, problem.total, problem.upper)
     if any(bound is not None and bound <= 0 for bound in bounds) or problem.sizing_loss < 0:
         yield "bounds must be positive"
+    if problem.contribution is not None and problem.contribution.total > problem.neighbours.sensitivity:
+        yield "users must not contribute more than neighbours differ by"
     if not 1 <= problem.parts <= 1 << 20:
         yield "parts must be in 1..2^20"
 

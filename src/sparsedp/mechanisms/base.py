@@ -19,6 +19,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..contributions import Contribution
 from ..errors import ParameterError
 from ..hashing import Partition
 from ..laws import TwoSided, float_up, precise
@@ -51,6 +52,7 @@ class Problem:
     upper: Fraction | None = None
     signed: bool = False
     sizing_loss: Decimal = Decimal(0)  # step loss already spent on estimating the size
+    contribution: Contribution | None = None  # what one user may change, when it is known
     parts: int = 1  # pieces that are built one by one, each for its share of the keys
 
     @cached_property

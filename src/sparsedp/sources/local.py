@@ -74,7 +74,7 @@ def count(
         raise ParameterError(f"nulls must be 'refuse' or 'drop', got {nulls!r}")
     if key_type not in ("as stored", "integer"):
         raise ParameterError(f"key_type must be 'as stored' or 'integer', got {key_type!r}")
-    contribution = _contribution(user, value, max_keys_per_user, max_per_key, step)
+    contribution = contribution_of(user, value, max_keys_per_user, max_per_key, step)
     grid = None if step is None else positive_fraction("step", step)
     names = {"key": key, "user": user, "value": value}
     for role, name in names.items():
@@ -92,9 +92,10 @@ def count(
     return BoundedCounts(keys, units, query.unit, grid, contribution, signed)
 
 
-def _contribution(
+def contribution_of(
     user: str | None, value: str | None, max_keys: int | None, max_per_key: float, step: float | None
 ) -> Contribution:
+    """What one user may contribute, or `ParameterError`."""
     per_key = positive_fraction("max_per_key", max_per_key)
     if step is None and per_key.denominator != 1:
         raise ParameterError(f"max_per_key must be a whole number, got {max_per_key}; pass step= for real values")

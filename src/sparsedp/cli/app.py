@@ -1,0 +1,148 @@
+"""The commands, how they fail, and the options that many of them share.
+
+Exit codes: 0 done, 1 the work failed (a damaged file, no budget, a full disk), 2 the input or an option is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from fractions import Fraction
+from typing import Annotated, Any, NoReturn, TypeAlias
+
+import typer
+
+from ..errors import BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SparseDPError, SpentError
+
+app = typer.Typer(
+    name="sparsedp",
+    help="Differentially private counts over huge key spaces: one small file that answers for any key.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+FAILED, WRONG = 1, 2
+
+
+def run() -> None:
+    """Run a command; what goes wrong is one line on stderr and an exit code."""
+    from . import budget, planning, reading, releasing  # noqa: F401  # they add their commands
+
+    try:
+        app()
+    except (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError) as error:
+        fail(str(error), FAILED)
+    except SparseDPError as error:
+        fail(str(error), WRONG)
+    except KeyboardInterrupt:
+        fail("interrupted; nothing was written", 130)
+    except BrokenPipeError:  # whoever read the output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except FileExistsError as error:
+        fail(str(error), WRONG)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), WRONG)
+    except (OSError, MemoryError) as error:
+        where = getattr(error, "filename", None)
+        what = getattr(error, "strerror", None) or str(error) or "out of memory"
+        fail(f"{what}: {where}" if where else what, FAILED)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """End with a message."""
+    print(f"sparsedp: {message}", file=sys.stderr)
+    sys.exit(code)
+
+
+def say(message: str, quiet: bool = False) -> None:
+    """Words for whoever watches."""
+    if not quiet:
+        print(message, file=sys.stderr)
+
+
+def show(value: dict[str, Any] | list[Any]) -> None:
+    """A result for a program."""
+    print(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
+
+
+def _plain(value: object) -> object:
+    return float(value) if isinstance(value, Fraction) else str(value)
+
+
+def number(text: str | Fraction) -> Fraction:
+    """1000, 1e6, 0.5 or 2^64, exactly as written."""
+    if isinstance(text, Fraction):  # a default
+        return text
+    base, power, exponent = text.partition("^")
+    try:
+        if power:
+            return Fraction(int(base)) ** _small(exponent)
+        _small(text.lower().partition("e")[2] or "0")
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise typer.BadParameter(f"must be a number such as 1000, 1e6, 0.5 or 2^64, got {text!r}") from None
+
+
+def _small(exponent: str) -> int:
+    if not -1000 <= int(exponent) <= 1000:
+        raise ValueError
+    return int(exponent)
+
+
+def plain(value: Fraction | None) -> Any:
+    """A number as the library takes it: an integer if it is one."""
+    if value is None:
+        return None
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _option(text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, **more)
+
+
+def _number(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, parser=number, metavar="NUMBER")
+
+
+Epsilon: TypeAlias = Annotated[
+    Fraction, _number("The privacy to spend: 1 is common, less is safer.", "--epsilon", "-e")
+]
+Delta: TypeAlias = Annotated[
+    Fraction, _number("How likely ε may fail: 0 is pure privacy, 1e-9 buys less error.", "--delta", "-d")
+]
+Mechanism: TypeAlias = Annotated[str, _option("A mechanism by name (see compare), or auto.", "--mechanism")]
+Nonzero: TypeAlias = Annotated[
+    Fraction | None,
+    _number("A public bound on the number of keys; without any bound 2 % of ε estimates it.", "--nonzero"),
+]
+Total: TypeAlias = Annotated[Fraction | None, _number("A public bound on the sum of all counts.", "--total")]
+Upper: TypeAlias = Annotated[Fraction | None, _number("A public bound on one count; larger ones are cut.", "--upper")]
+Domain: TypeAlias = Annotated[
+    Fraction | None, _number("Keys are the integers below this; without it any text or integer is a key.", "--domain")
+]
+Step: TypeAlias = Annotated[Fraction | None, _number("Values are real and released on multiples of this.", "--step")]
+Signed: TypeAlias = Annotated[bool, _option("Values may be negative.", "--signed")]
+Options: TypeAlias = Annotated[
+    list[str] | None,
+    _option("An option of the mechanism, such as bits_per_entry=60; repeatable.", "--option", metavar="NAME=VALUE"),
+]
+Json: TypeAlias = Annotated[bool, _option("Print JSON.", "--json")]
+Quiet: TypeAlias = Annotated[bool, _option("No words on stderr.", "--quiet", "-q")]
+
+
+def mechanism_options(options: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE pairs as options of a mechanism: numbers where they are numbers."""
+    result: dict[str, Any] = {}
+    for option in options or []:
+        name, equals, value = option.partition("=")
+        if not equals or not name:
+            raise typer.BadParameter(f"must be NAME=VALUE, got {option!r}", param_hint="--option")
+        try:
+            result[name] = plain(Fraction(value))
+        except ValueError:
+            result[name] = value
+    return result

@@ -1,0 +1,183 @@
+"""Commands that read a release: lookup, top, info, verify."""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from .app import Json, Quiet, app, say, show
+
+File = Annotated[Path, typer.Argument(help="A release: a .sparsedp file, or a directory of parts.")]
+Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals.")]
+Integer = Annotated[bool, typer.Option("--integer", help="Keys are integers, as they were in the data.")]
+Reproducible = Annotated[
+    bool, typer.Option("--allow-reproducible", help="Open a release made for tests, which protects nobody.")
+]
+Keys = Annotated[
+    Path | None, typer.Option("--file", "-f", help="A file of keys, one a line; - is stdin.", show_default=False)
+]
+
+
+@app.command()
+def lookup(
+    release: File,
+    keys: Annotated[
+        list[str] | None, typer.Argument(help="Keys to look up; without any, they come from stdin.")
+    ] = None,
+    file: Keys = None,
+    confidence: Confidence = 0.95,
+    integer: Integer = False,
+    json: Json = False,
+    allow_reproducible: Reproducible = False,
+) -> None:
+    """Estimate how often keys occurred, with an interval for each.
+
+    Prints CSV (or JSON lines with --json): key, estimate, low, high. Keys that never occurred are answered too.
+    """
+    import pyarrow as pa
+
+    from ..published import load
+    from .streams import Writer, answer, as_keys, lines_of
+
+    if keys and file is not None:
+        raise typer.BadParameter("pass keys as arguments or with --file, not both")
+    opened = load(release, allow_reproducible=allow_reproducible)
+    writer = Writer(json)
+    if keys:
+        texts = pa.array(keys, pa.large_string())
+        writer.write(answer(opened, texts, as_keys(opened, texts, integer, 1), confidence))
+        return
+    with _open_keys(file) as stream:
+        line = 1
+        for texts in lines_of(stream):
+            writer.write(answer(opened, texts, as_keys(opened, texts, integer, line), confidence))
+            line += len(texts)
+
+
+def _open_keys(file: Path | None) -> BinaryIO:
+    if file is not None and str(file) != "-":
+        return file.open("rb")
+    if sys.stdin.isatty():
+        say("reading keys from the terminal, one a line, until Ctrl-D")
+    return sys.stdin.buffer
+
+
+@app.command()
+def top(
+    release: File,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many.")] = 20,
+    candidates: Annotated[
+        Path | None, typer.Option("--candidates", "-c", help="Rank the keys of this file, one a line; - is stdin.")
+    ] = None,
+    integer: Integer = False,
+    json: Json = False,
+    allow_reproducible: Reproducible = False,
+) -> None:
+    """The largest estimates: of the stored keys, or of candidates that you name.
+
+    A release of hashed keys does not know their names: it lists fingerprints, unless you give it candidates.
+    """
+    import numpy as np
+
+    from ..published import load
+    from .streams import as_keys, lines_of
+
+    opened = load(release, allow_reproducible=allow_reproducible)
+    if candidates is None:
+        stored = opened.stored()
+        order = np.argsort(-stored.values, kind="stable")[:count]
+        hashed = opened.key_space.seed is not None
+        names: list[Any] = [f"{key:016x}" if hashed else key for key in stored.keys[order].tolist()]
+        best = list(zip(names, stored.values[order].tolist(), strict=True))
+        if hashed:
+            say("keys are hashed, so these are fingerprints; name keys with --candidates")
+    else:
+        best = []
+        with _open_keys(candidates) as stream:
+            line = 1
+            for texts in lines_of(stream):
+                estimates = opened.lookup(as_keys(opened, texts, integer, line))
+                line += len(texts)
+                order = np.argsort(-estimates, kind="stable")[:count]
+                best += [(texts[int(at)].as_py(), float(estimates[at])) for at in order]
+                best = sorted(dict(best).items(), key=lambda pair: -pair[1])[:count]
+    if json:
+        show([{"key": key, "estimate": value} for key, value in best])
+        return
+    for key, value in best:
+        print(f"{value:>16,.1f}  {key}")
+
+
+@app.command()
+def info(release: File, json: Json = False) -> None:
+    """What a release guarantees, how it was made, and how good it is."""
+    from ..published import load
+
+    opened = load(release, allow_reproducible=True)
+    plan, problem = opened.plan, opened.plan.problem
+    size = sum(file.stat().st_size for file in release.iterdir()) if release.is_dir() else release.stat().st_size
+    if json:
+        show(
+            {
+                "mechanism": plan.mechanism,
+                "epsilon": opened.epsilon,
+                "delta": opened.delta,
+                "guarantee": guarantee(plan),
+                "neighbours": str(problem.neighbours),
+                "contribution": None if problem.contribution is None else str(problem.contribution),
+                "assumption": plan.assumption,
+                "keys": "hashed" if problem.hashed else f"integers below {problem.domain}",
+                "nonzero": problem.nonzero,
+                "stored": len(opened.stored().keys),
+                "bytes": size,
+                "parts": problem.parts,
+                "reproducible": opened.reproducible,
+            }
+        )
+        return
+    print(f"{release}: {size:,} bytes, {problem.parts} part{'s' if problem.parts > 1 else ''}")
+    if opened.reproducible:
+        print("MADE FOR TESTS: its noise can be computed by anyone, and it protects nobody.")
+    print()
+    print(guarantee(plan))
+    print()
+    print(plan)
+
+
+def guarantee(plan: Any) -> str:
+    """The promise in words that need no mathematics."""
+    problem = plan.problem
+    contribution = problem.contribution
+    if contribution is None:
+        units = f"{float(problem.neighbours.sensitivity):g}"
+        who = f"Two data sets whose counts differ by at most {units} in all"
+        what = "are told apart by no outcome better than this: its probability differs"
+    else:
+        who = "Whether any one row" if contribution.user is None else "Whether any one user"
+        what = "is in the data or not changes the probability of any outcome"
+    words = f"{who} {what} by at most a factor of {_rounded_up(math.exp(plan.epsilon))} (ε = {plan.epsilon:.6g})"
+    if plan.delta:
+        words += f", up to an extra probability of {plan.delta:.2g} (δ)"
+    words += "."
+    if contribution is not None:
+        words += f" This holds for {contribution}."
+    if plan.assumption:
+        words += f" It takes for granted that {plan.assumption}."
+    return words
+
+
+def _rounded_up(value: float) -> str:
+    return f"{math.ceil(value * 100) / 100:,.2f}"
+
+
+@app.command()
+def verify(release: File, quiet: Quiet = False) -> None:
+    """Check every byte of a release, and that its thresholds give the ε and δ that it states."""
+    from ..published import verify as check
+
+    check(release)
+    say(f"{release} is intact", quiet)

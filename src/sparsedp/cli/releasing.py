@@ -1,0 +1,233 @@
+"""The command that spends: release."""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..errors import ParameterError, SpentError
+from .app import (
+    Delta,
+    Domain,
+    Epsilon,
+    Json,
+    Mechanism,
+    Nonzero,
+    Options,
+    Quiet,
+    Signed,
+    Step,
+    Total,
+    Upper,
+    app,
+    mechanism_options,
+    number,
+    plain,
+    say,
+    show,
+)
+
+
+@app.command()
+def release(
+    source: Annotated[
+        str, typer.Argument(help="A table of events: Parquet, CSV or JSON lines; a glob in quotes for many.")
+    ],
+    key: Annotated[str, typer.Option("--key", help="The column of keys.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as visits.sparsedp.")],
+    epsilon: Epsilon,
+    delta: Delta = Fraction(0),
+    user: Annotated[
+        str | None,
+        typer.Option("--user", help="The column that tells users apart; without it every row is its own user."),
+    ] = None,
+    max_keys_per_user: Annotated[
+        int | None, typer.Option("--max-keys-per-user", help="A user contributes to at most this many keys.", min=1)
+    ] = None,
+    max_per_key: Annotated[
+        Fraction, typer.Option("--max-per-key", help="And at most this much to each.", parser=number, metavar="NUMBER")
+    ] = Fraction(1),
+    value: Annotated[str | None, typer.Option("--value", help="A column to sum instead of counting rows.")] = None,
+    step: Step = None,
+    signed: Signed = False,
+    nonzero: Nonzero = None,
+    total: Total = None,
+    upper: Upper = None,
+    domain: Domain = None,
+    mechanism: Mechanism = "auto",
+    option: Options = None,
+    parts: Annotated[int, typer.Option("--parts", min=1, help="Write a directory of this many parts.")] = 1,
+    key_type: Annotated[
+        str, typer.Option("--key-type", help="integer reads keys of text files as integers.")
+    ] = "as stored",
+    nulls: Annotated[str, typer.Option("--nulls", help="refuse or drop rows without key, user or value.")] = "refuse",
+    memory_limit: Annotated[
+        str | None, typer.Option("--memory-limit", help="What counting may use, such as 4GB; more goes to disk.")
+    ] = None,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Debit this budget before any noise is drawn.")
+    ] = None,
+    dataset: Annotated[str, typer.Option("--dataset", help="The data set of the ledger.")] = "default",
+    force: Annotated[bool, typer.Option("--force", help="Replace an output file that exists.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be spent and written; read no rows, spend nothing.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Count a table of events with bounded contributions, and release the counts with differential privacy.
+
+    One user changes the counts by at most max-keys-per-user × max-per-key; that is what ε protects.
+    """
+    from ..ledger import Ledger
+    from ..spending import Account
+
+    _check_output(output, force, parts)
+    account = None if ledger is None else Account(Ledger.open(ledger), dataset, str(output))
+    counting: dict[str, Any] = {
+        "key": key,
+        "user": user,
+        "value": value,
+        "max_keys_per_user": max_keys_per_user,
+        "max_per_key": plain(max_per_key),
+        "step": plain(step),
+        "signed": signed,
+        "key_type": key_type,
+        "nulls": nulls,
+    }
+    releasing: dict[str, Any] = {
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "nonzero": plain(nonzero),
+        "total": plain(total),
+        "upper": plain(upper),
+        "domain": plain(domain),
+        "mechanism": mechanism,
+        "parts": parts,
+        **mechanism_options(option),
+    }
+    contribution = _check_parameters(counting, releasing)
+    if user is None:
+        say("no --user: every row is taken for a user of its own", quiet)
+    if dry_run:
+        _dry_run(source, counting, releasing, contribution, account, output, json)
+        return
+    _release(source, counting, releasing, memory_limit, account, output, json, quiet)
+
+
+def _check_output(output: Path, force: bool, parts: int) -> None:
+    """Everything about the output that can be known before the work."""
+    if output.is_dir() and parts == 1:
+        raise FileExistsError(f"{output} is a directory; name a file")
+    if output.exists() and (not force or parts > 1):
+        fix = "name another directory" if parts > 1 else "pass --force to replace it"
+        raise FileExistsError(f"{output} exists; {fix}")
+    if not output.absolute().parent.is_dir():
+        raise FileExistsError(f"there is no directory {output.absolute().parent} to write {output.name} into")
+    if not os.access(output.absolute().parent, os.W_OK):
+        raise PermissionError(13, "cannot write into the directory", str(output.absolute().parent))
+
+
+def _check_parameters(counting: dict[str, Any], releasing: dict[str, Any]) -> Any:
+    """What is wrong with the parameters is said before the table is read."""
+    from ..building import check_parameters
+    from ..sources.local import contribution_of
+
+    contribution = contribution_of(
+        counting["user"], counting["value"], counting["max_keys_per_user"], counting["max_per_key"], counting["step"]
+    )
+    check_parameters(contribution, step=counting["step"], signed=counting["signed"], **releasing)
+    return contribution
+
+
+def _dry_run(
+    source: str,
+    counting: dict[str, Any],
+    releasing: dict[str, Any],
+    contribution: Any,
+    account: Any,
+    output: Path,
+    json: bool,
+) -> None:
+    from ..building import check_parameters
+    from .planning import check_source
+
+    check_source(Path(source), counting["key"], counting["user"])
+    plan = check_parameters(contribution, step=counting["step"], signed=counting["signed"], **releasing)
+    left = None
+    if account is not None:
+        left = next((b for b in account.ledger.datasets() if b.dataset == account.dataset), None)
+        if left is None:
+            raise ParameterError(f"{account.ledger.path} has no data set {account.dataset!r}")
+    report = {
+        "epsilon": plan.problem.epsilon,
+        "delta": plan.problem.delta,
+        "mechanism": plan.mechanism,
+        "reason": plan.reason,
+        "contribution": str(contribution),
+        "output": str(output),
+        "expected_bytes": plan.nbytes if plan.problem.sizing_loss == 0 else None,
+        "left_epsilon": None if left is None else left.left_epsilon,
+        "left_delta": None if left is None else left.left_delta,
+    }
+    if json:
+        show(report)
+        return
+    print(f"would spend   ε = {plan.problem.epsilon:g}, δ = {plan.problem.delta:g}")
+    if left is not None:
+        print(
+            f"left          ε = {float(left.left_epsilon):g}, δ = {float(left.left_delta):g} in {account.ledger.path}"
+        )
+    print(f"contribution  {contribution}")
+    print(f"mechanism     {plan.mechanism} ({plan.reason})")
+    size = (
+        "a size that is estimated from the data, privately"
+        if report["expected_bytes"] is None
+        else f"about {plan.nbytes:,} bytes"
+    )
+    print(f"would write   {output}, {size}")
+
+
+def _release(
+    source: str,
+    counting: dict[str, Any],
+    releasing: dict[str, Any],
+    memory_limit: str | None,
+    account: Any,
+    output: Path,
+    json: bool,
+    quiet: bool,
+) -> None:
+    from ..building import release as build
+    from ..sources.local import count
+    from .reading import guarantee
+
+    counts = count(source, memory_limit=memory_limit, **counting)
+    built = build(counts, ledger=account, **releasing)
+    try:
+        built.save(output)
+    except OSError as error:
+        if account is None:
+            raise
+        raise SpentError(
+            f"the release was built and debited, but cannot be written: {error.strerror or error}: {output}; what was "
+            f"debited stays debited ({account.ledger.path})"
+        ) from error
+    if json:
+        show(
+            {
+                "output": str(output),
+                "mechanism": built.mechanism,
+                "epsilon": built.epsilon,
+                "delta": built.delta,
+                "bytes": built.nbytes,
+                "guarantee": guarantee(built.plan),
+            }
+        )
+        return
+    say(f"{output}: {built.mechanism}, ε = {built.epsilon:.6g}, δ = {built.delta:.3g}, {built.nbytes:,} bytes", quiet)
+    say(guarantee(built.plan), quiet)

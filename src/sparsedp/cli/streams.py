@@ -1,0 +1,110 @@
+"""Keys in, one a line, and answers out, in blocks: at the speed of the release, not of Python's loops."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from ..errors import InputError
+from ..published import Release
+
+BLOCK_BYTES = 1 << 22
+_CONTROL = re.compile(r"[\x00-\x1f]")
+
+
+def lines_of(file: BinaryIO) -> Iterator[pa.Array]:
+    """The lines of a file as columns of text, a few megabytes at a time."""
+    rest, line = b"", 1
+    while block := file.read(BLOCK_BYTES):
+        end = block.rfind(b"\n") + 1
+        if not end:
+            rest += block
+            continue
+        column = _column(rest + block[:end], line)
+        line += len(column)
+        rest = block[end:]
+        yield column
+    if rest:
+        yield _column(rest + b"\n", line)
+
+
+def _column(text: bytes, first_line: int) -> pa.Array:
+    """Whole lines without their ends; a line that is no UTF-8 is named."""
+    text = text.replace(b"\r\n", b"\n")
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + text.count(b"\n", 0, error.start)
+        raise InputError(f"line {line} is no valid UTF-8") from None
+    data = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(data == ord("\n"))
+    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
+    offsets[1:] = ends - np.arange(len(ends))
+    letters = data[data != ord("\n")]
+    return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(letters))
+
+
+def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.Array:
+    """Lines as keys of a release: text, or integers where its keys are."""
+    if not integer and release.key_space.seed is not None:
+        return texts
+    for kind in (pa.int64(), pa.uint64()):
+        try:
+            return pc.cast(texts, kind)
+        except pa.ArrowInvalid:
+            continue
+    bad = next(at for at, text in enumerate(texts.to_pylist()) if not re.fullmatch(r"-?\d{1,20}", text, re.ASCII))
+    raise InputError(f"key {texts[bad].as_py()!r} in line {first + bad} must be a 64-bit integer")
+
+
+def answer(release: Release, texts: pa.Array, keys: pa.Array, confidence: float) -> pa.Table:
+    """The estimate and the interval of each key."""
+    low, high = release.interval(keys, confidence)
+    return pa.table({"key": texts, "estimate": release.lookup(keys), "low": low, "high": high})
+
+
+class Writer:
+    """Answers as CSV or as JSON lines on stdout."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._json = as_json
+        self._out = sys.stdout.buffer
+        self._first = True
+
+    def write(self, table: pa.Table) -> None:
+        """Append a block of rows."""
+        if self._json:
+            self._out.write(_json_lines(table))
+        else:
+            header = pyarrow.csv.WriteOptions(include_header=self._first, quoting_style="needed")
+            pyarrow.csv.write_csv(table, self._out, header)
+        self._first = False
+        self._out.flush()
+
+
+def _json_lines(table: pa.Table) -> bytes:
+    texts = pc.cast(table.column("key"), pa.large_string())
+    if pc.any(pc.match_substring_regex(texts, _CONTROL.pattern)).as_py():
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()
+    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
+    pieces: list[Any] = ['{"key": "', escaped, '"']
+    for name in ("estimate", "low", "high"):
+        pieces += [f', "{name}": ', pc.cast(table.column(name), pa.large_string())]
+    pieces.append("}\n")
+    wide = [pa.scalar(piece, pa.large_string()) if isinstance(piece, str) else piece for piece in pieces]
+    joined = pc.binary_join_element_wise(*wide, pa.scalar("", pa.large_string()))
+    return b"".join(np.frombuffer(_letters(chunk), np.uint8).tobytes() for chunk in joined.chunks)
+
+
+def _letters(chunk: pa.Array) -> memoryview:
+    """The text of a whole column, one value after the other."""
+    offsets = np.frombuffer(chunk.buffers()[1], np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+    return memoryview(chunk.buffers()[2])[offsets[0] : offsets[-1]]
