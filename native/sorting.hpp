@@ -144,12 +144,9 @@ void sort_pairs(IdAt id_at, const int64_t* values, size_t count, uint64_t* out_i
     });
 }
 
-// Values of equal ids (next to each other) become one, in place; gives the number of pairs left. When there were any
-// such ids, all values are cut to ±limit: sums are exact before that.
+// Values of equal ids (next to each other) become one, in place; gives the number of pairs left. Sums are exact, and
+// every one is cut to ±limit, also that of a single value: what becomes of a key must not depend on others.
 inline size_t sum_runs(uint64_t* ids, int64_t* values, size_t count, int64_t limit) {
-    size_t distinct = count > 0;
-    for (size_t i = 1; i < count; ++i) distinct += ids[i] != ids[i - 1];
-    if (distinct == count) return count;
     size_t left = 0;
     for (size_t i = 0; i < count;) {
         const uint64_t id = ids[i];

@@ -19,6 +19,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "tight-alp-signed": {"mechanism": "tight-alp", "signed": True, "step": 0.5, "upper": 50},
     "tight-alp-domain": {"mechanism": "tight-alp", "domain": 100_000},
     "tight-alp-sized": {"mechanism": "tight-alp", "nonzero": None},
+    "stability-wide": {"mechanism": "stability", "sensitivity": 8},
     "threshold-alp-low": {"mechanism": "threshold-alp", "upper": 3},
     "retrieval-signed": {"mechanism": "retrieval", "signed": True, "sensitivity": 2},
     "compact-total": {"mechanism": "compact", "nonzero": None, "total": 50},

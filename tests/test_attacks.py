@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,7 +16,7 @@ import pytest
 
 import sparsedp
 from releases import VARIANTS, answers, make
-from sparsedp import FormatError
+from sparsedp import FormatError, storage
 from sparsedp.storage import LARGEST_HEADER
 
 Header = dict[str, Any]
@@ -253,6 +254,63 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
         with_plan(lambda plan: plan["stage"].__setitem__("distance", "1/2")),
         "domain and the neighbours",
     ),
+    "a smaller unit": (
+        "stability-wide",
+        with_plan(lambda plan: plan["stage"].__setitem__("unit", 4)),
+        "smallest power of two that reaches the distance",
+    ),
+    "a ladder above the threshold": (
+        "tight-alp",
+        with_plan(lambda plan: plan["stage"].__setitem__("threshold", 20)),
+        "must end below the threshold",
+    ),
+    "another rounding than columns": (
+        "alp",
+        with_plan(lambda plan: plan["embedding"]["rounding"].__setitem__("levels", 1)),
+        "rounding and columns must agree",
+    ),
+    "a total that was not cut": (
+        "compact-total",
+        with_plan(lambda plan: plan.__setitem__("cut_total", False)),
+        "not a valid CompactPlan",
+    ),
+    "a huge sizing loss": (
+        "laplace-real",
+        with_plan(lambda plan: plan["problem"].__setitem__("sizing_loss", "1E+12")),
+        "the loss of sizing",
+    ),
+    "a huge epsilon": (
+        "retrieval",
+        with_plan(lambda plan: plan["problem"].__setitem__("epsilon", 1e300)),
+        "at most 10\\^6",
+    ),
+    "an epsilon beyond floats": ("stability", edited(epsilon=10**400), "states epsilon"),
+    "a plan's epsilon beyond floats": (
+        "stability",
+        with_plan(lambda plan: plan["problem"].__setitem__("epsilon", 10**400)),
+        "must be float",
+    ),
+    "a million buckets": (
+        "retrieval",
+        with_plan(lambda plan: plan["buckets"].__setitem__("threshold", 1 << 20)),
+        "threshold is out of range",
+    ),
+    "a million values": (
+        "compact",
+        with_plan(lambda plan: plan["buckets"].__setitem__("largest", 1 << 20)),
+        "largest value at most",
+    ),
+    "parts of what has none": (
+        "laplace",
+        with_plan(lambda plan: plan["problem"].__setitem__("parts", 2)),
+        "has one part only",
+    ),
+    "noise too wide to draw": (
+        "laplace",
+        with_plan(lambda plan: plan["noise"]["magnitude"].__setitem__("digits", [str(1 << 63)] * 70)),
+        "wider than any that is drawn",
+    ),
+    "nothing of much": ("stability", with_entry("table.ids", shape=[0, 2**61], data_offsets=[0, 0]), "dimensions"),
     "a billion blocks": (
         "tight-alp",
         with_plan(lambda plan: plan["blocks"].__setitem__("blocks", 10**9)),
@@ -264,7 +322,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
         "every part|3 parts",
     ),
     "one gigabyte": ("stability", with_entry("table.ids", shape=[2**27], data_offsets=[0, 2**30]), "must end at"),
-    "a size that overflows": ("stability", with_entry("table.ids", shape=[2**61]), "must lie at"),
+    "a size that overflows": ("stability", with_entry("table.ids", shape=[2**61]), "one or two dimensions"),
     "a negative size": ("stability", with_entry("table.ids", shape=[-5]), "one or two dimensions"),
     "negative offsets": ("stability", with_entry("table.ids", data_offsets=[-8, 0]), "must lie at"),
     "overlapping arrays": ("stability", with_entry("table.values", data_offsets=[0, 8]), "must lie at"),
@@ -288,6 +346,79 @@ def test_a_forged_file_is_refused(attack: str, contents: dict[str, bytes], path:
         content = forge(*split(contents[name]))
     with pytest.raises(FormatError, match=message):
         load(path, content)
+
+
+def rewritten(content: bytes, change: Callable[[Header, dict[str, np.ndarray]], None], path: Path) -> None:
+    """A file with other arrays, all checksums right."""
+    path.write_bytes(content)
+    container = storage.read(path)
+    arrays = {name: array.copy() for name, array in container.arrays.items()}
+    change(container.description, arrays)
+    container.description["checksums"] = storage.checksums(arrays)
+    with path.open("wb") as file:
+        storage.write(file, container.description, arrays)
+
+
+def shift_mass(_: Header, arrays: dict[str, np.ndarray]) -> None:
+    arrays["plan.blocks.ladder.levels.0.masses"][0, 0] += 1
+
+
+def wide_symbols(description: Header, arrays: dict[str, np.ndarray]) -> None:
+    levels = description["plan"]["blocks"]["ladder"]["levels"]
+    start = 0
+    for at, level in enumerate(levels):
+        level["bits"], level["start"] = 8, start
+        masses = np.full((4, 256), 1 << 56, np.uint64)
+        arrays[f"plan.blocks.ladder.levels.{at}.masses"] = masses
+        start += len(masses) - 1
+    description["plan"]["blocks"]["rows"] = [10] * len(levels)
+
+
+def tall_ladder(_: Header, arrays: dict[str, np.ndarray]) -> None:
+    arrays["plan.blocks.ladder.levels.0.masses"] = np.full((50_000, 16), 1 << 60, np.uint64)
+
+
+def miscount(_: Header, arrays: dict[str, np.ndarray]) -> None:
+    arrays["embedding.symbols"][0] += np.uint64(1)
+
+
+REWRITTEN = {
+    "masses that do not sum up": (shift_mass, "sum to 2\\^64"),
+    "symbols of too many bits": (wide_symbols, "a pattern has at most"),
+    "a tall ladder": (tall_ladder, "must have at most"),
+    "symbols that count no cell": (miscount, "must count every cell"),
+}
+
+
+@pytest.mark.parametrize("attack", REWRITTEN)
+def test_arrays_that_fit_no_plan_are_refused(attack: str, contents: dict[str, bytes], path: Path) -> None:
+    change, message = REWRITTEN[attack]
+    rewritten(contents["tight-alp"], change, path)
+    with pytest.raises(FormatError, match=message):
+        sparsedp.load(path, allow_reproducible=True)
+
+
+def test_values_below_the_threshold_are_found(contents: dict[str, bytes], path: Path) -> None:
+    rewritten(contents["stability"], lambda _, arrays: arrays["table.values"].fill(-7), path)
+    sparsedp.load(path, allow_reproducible=True)
+    with pytest.raises(FormatError, match=r"table\.values must be in"):
+        sparsedp.verify(path)
+
+
+def test_symbols_that_are_not_those_of_the_blocks_are_found(contents: dict[str, bytes], path: Path) -> None:
+    def move(_: Header, arrays: dict[str, np.ndarray]) -> None:
+        arrays["embedding.symbols"][0] += np.uint64(1)
+        arrays["embedding.symbols"][1] -= np.uint64(1)
+
+    rewritten(contents["tight-alp"], move, path)
+    with pytest.raises(FormatError, match="those of the blocks"):
+        sparsedp.verify(path)
+
+
+def test_a_pipe_is_refused_at_once(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(FormatError, match="must be a regular file"):
+        sparsedp.load(path)
 
 
 @pytest.mark.parametrize("length", [2**63, 2**64 - 1, LARGEST_HEADER + 56, 10**9, 0, 1])

@@ -101,6 +101,21 @@ def test_draws_in_pieces_are_like_draws_at_once(monkeypatch: pytest.MonkeyPatch)
     assert chi_square_p(histogram(draws, cells), expected(lambda j: float(law.probability(j)), cells, 50_000)) > LEVEL
 
 
+def test_every_piece_reaches_its_tail(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Beyond the period only the high part reaches; catches a high part that is added to the first piece alone.
+    law = TwoSided.with_rate(Decimal("0.7"))
+    monkeypatch.setattr(rnd, "_PIECE_WORDS", 20_000)
+    draws = np.abs(rnd.two_sided(rnd.ReproducibleRandomness(4), law, 200_000))
+    magnitudes = rnd.geometric(rnd.ReproducibleRandomness(5), law.magnitude, 200_000)
+    for found, chance in (
+        (draws > law.magnitude.period, 2 * law.at_least(law.magnitude.period + 1)),
+        (magnitudes >= law.magnitude.period, law.magnitude.at_least(law.magnitude.period)),
+    ):
+        for piece in np.array_split(found, 10):
+            wanted = float(chance) * len(piece)
+            assert abs(piece.sum() - wanted) < 6 * np.sqrt(wanted)
+
+
 def test_positions_follow_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
     gaps = np.array([0, 2, 5, 0, 100], np.uint64)
     monkeypatch.setattr(rnd, "geometric", lambda randomness, law, count: gaps)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -48,6 +51,44 @@ def test_what_peeling_leaves_is_eliminated(load: float) -> None:
     assert solved
     mask = np.uint64((1 << 48) - 1)
     assert np.array_equal(np.bitwise_xor.reduce(z[rows], axis=1), VALUES[:keys] & mask)
+
+
+def core_of(rows: np.ndarray) -> set[int]:
+    """The keys that peeling leaves."""
+    left = set(range(len(rows)))
+    while True:
+        degree = Counter(int(slot) for key in left for slot in rows[key])
+        alone = {key for key in left if any(degree[int(slot)] == 1 for slot in rows[key])}
+        if not alone:
+            return left
+        left -= alone
+
+
+def test_every_solution_of_a_system_with_a_core_is_equally_likely() -> None:
+    # All uniform arrays of one-bit slots; catches an elimination that sets free slots to zero.
+    random = np.random.default_rng(5)
+    systems = 0
+    while systems < 12:
+        slots, segment = random.choice([(3, 3), (4, 2), (5, 2)])
+        size = int(slots * segment)
+        keys = int(random.integers(4, size - slots + 2))
+        ids = np.sort(random.choice(1 << 40, keys, replace=False)).astype(np.uint64)
+        seed = [int(word) for word in random.integers(0, 1 << 62, 2)]
+        rows = _native.slots_of(*seed, int(slots), int(segment), ids).reshape(-1, slots)
+        values = random.integers(0, 2, keys).astype(np.uint64)
+        arguments: tuple[Any, ...] = (1, *seed, int(slots), int(segment), ids, values)
+        if not core_of(rows) or not _native.solve(np.zeros(size, np.uint8), *arguments):
+            continue
+        found: Counter[bytes] = Counter()
+        for bits in range(1 << size):
+            z = np.array([bits >> i & 1 for i in range(size)], np.uint8)
+            assert _native.solve(z, *arguments)
+            found[z.tobytes()] += 1
+        for solution in found:
+            assert (np.bitwise_xor.reduce(np.frombuffer(solution, np.uint8)[rows], axis=1) == values).all()
+        assert len(found) == 1 << (size - keys)
+        assert set(found.values()) == {1 << keys}
+        systems += 1
 
 
 def test_no_answer_depends_on_values() -> None:

@@ -79,7 +79,7 @@ def release(
     account = None if ledger is None else account_of(ledger, dataset)
     distance: float | Fraction = 1 if sensitivity is None else sensitivity
     grid: float | Fraction | None = step
-    if isinstance(counts, BoundedCounts):
+    if type(counts) is BoundedCounts:
         distance, grid, signed = _as_counted(counts, sensitivity, step, signed)
     problem = make_problem(
         epsilon=epsilon,
@@ -91,7 +91,7 @@ def release(
         sensitivity=distance,
         step=grid,
         signed=signed,
-        contribution=counts.contribution if isinstance(counts, BoundedCounts) else None,
+        contribution=counts.contribution if type(counts) is BoundedCounts else None,
         parts=parts,
     )
     share = check_sizing_share(sizing_share)

@@ -19,7 +19,7 @@ import numpy as np
 
 from .errors import FormatError
 from .hashing import KeySpace
-from .mechanisms import MECHANISMS, Arrays, Parts, Plan, check_privacy
+from .mechanisms import MECHANISMS, Arrays, DivisiblePlan, Parts, Plan, check_privacy
 from .schema import check_names, decode, encode, encode_scalar
 from .storage import Container, checksums, from_bytes, read, replacing, sync_directory, write
 
@@ -229,6 +229,8 @@ def _contents(header: Container, parts: tuple[Container, ...]) -> Contents:
         raise FormatError(f"array {next(iter(matrices))!r} has no place in the plan")
     _check_guarantee(plan, description)
     own = {name: array for name, array in header.arrays.items() if not name.startswith(_PLAN + ".")}
+    if plan.problem.parts > 1 and not isinstance(plan, DivisiblePlan):
+        raise FormatError(f"a release of {mechanism} has one part only")
     if len(parts) != (plan.problem.parts if plan.problem.parts > 1 else 0):
         raise FormatError(f"the plan has {plan.problem.parts} parts, the release {len(parts)}")
     if parts and own:
@@ -252,7 +254,7 @@ def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
         raise FormatError(f"the plan guarantees nothing: {error}") from None
     for name, value in exact.items():
         stated = description[name]
-        if type(stated) not in (int, float) or float(stated) != value:
+        if type(stated) not in (int, float) or stated != value:
             raise FormatError(f"the file states {name} = {stated!r:.40}, but its thresholds guarantee {value!r}")
 
 

@@ -52,7 +52,7 @@ class Pairs:
 
 def read_pairs(counts: CountsLike, signed: bool, step: Fraction | None) -> Pairs:
     """Keys and checked values of any supported container, reals if there is a step; nothing is drawn yet."""
-    if isinstance(counts, BoundedCounts):  # checked when they were counted, and sums of whole units
+    if type(counts) is BoundedCounts:  # checked when they were counted, and sums of whole units
         return Pairs(counts.keys, counts.units, unit=counts.unit)
     keys, values, domain = _split(counts)
     return Pairs(keys, check_values(values, signed, step), domain)

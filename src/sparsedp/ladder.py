@@ -32,6 +32,9 @@ Matrix = npt.NDArray[np.float64]
 
 RATIO_BITS = 192
 
+# More heights would take long to check, and only a tiny ε with a tiny δ would need them.
+MOST_HEIGHT = 1 << 15
+
 
 @dataclass(frozen=True)
 class Level:

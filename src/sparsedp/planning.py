@@ -23,6 +23,7 @@ SMALL_DOMAIN = 1 << 20
 SMALLEST_RETRIEVAL_DELTA = 1e-14
 
 MOST_PARTS = 1 << 20
+MOST_DIGITS = 40  # of the noise of an estimated size: more would drown any size
 SIZING_SHARE = 0.02
 FINEST_CELL_LOSS = Fraction(1, 100)
 
@@ -186,6 +187,8 @@ class Sizing:
         """Noise that spends a share of the budget."""
         with precise(ROUND_FLOOR):
             law = TwoSided.with_rate(problem.step_budget * Decimal(share) * HEADROOM)
+        if len(law.magnitude.digits) > MOST_DIGITS:
+            raise ParameterError(f"sizing_share is too small to estimate a size with, got {share}")
         return cls(law, share, math.ceil(1 / problem.step_budget))
 
     @property

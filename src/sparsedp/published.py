@@ -97,7 +97,13 @@ class Release:
         next to the "flat" prior one that is "fitted" to the release, for when the asked keys mostly exist and are
         small. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to [0, upper].
         """
-        if isinstance(keys, np.ndarray) and len(keys) > _PIECE and keys.dtype.kind in "iu" and self.key_space.seed:
+        if (
+            isinstance(keys, np.ndarray)
+            and keys.ndim == 1
+            and len(keys) > _PIECE
+            and keys.dtype.kind in "iu"
+            and self.key_space.seed
+        ):
             # By pieces whose fingerprints stay in the cache.
             estimates = np.empty(len(keys))
             for start in range(0, len(keys), _PIECE):
@@ -141,7 +147,7 @@ class Release:
         """The explicitly stored keys and their values, ascending by key."""
         tables = [(sign, table) for sign, side in zip((1, -1), self.sides, strict=False) for table in tables_of(side)]
         for _, table in tables:
-            assert table.index  # which is refused if a file has the ids in disorder
+            _ = table.index  # which is refused if a file has the ids in disorder
         keys = np.concatenate([np.empty(0, np.uint64), *(table.ids for _, table in tables)])
         values = np.concatenate([np.empty(0, np.int64), *(sign * table.values for sign, table in tables)])
         order = np.argsort(keys, kind="stable")

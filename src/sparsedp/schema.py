@@ -22,21 +22,21 @@ import numpy as np
 from .contributions import Contribution
 from .embedding import BLOCK_BITS, Blocks, Columns
 from .errors import FormatError
-from .ladder import Ladder, Level
+from .ladder import MOST_HEIGHT, Ladder, Level
 from .laws import WORD_BITS, Geometric, TwoSided
 from .mechanisms import Arrays, Problem
 from .mechanisms.alp import MOST_LEVELS, Embedding
-from .mechanisms.compact import FIELD_EXPONENTS, MOST_ENTRIES, Buckets, CompactPlan
+from .mechanisms.compact import FIELD_EXPONENTS, MOST_ENTRIES, MOST_VALUES, Buckets, CompactPlan
 from .mechanisms.laplace import LARGEST_DOMAIN, LaplacePlan
-from .mechanisms.retrieval import NoiseBuckets, RetrievalPlan
+from .mechanisms.retrieval import MOST_BUCKETS, NoiseBuckets, RetrievalPlan
 from .mechanisms.stability import StabilityPlan
 from .mechanisms.threshold import ThresholdPlan
 from .mechanisms.threshold_alp import ThresholdAlpPlan
 from .mechanisms.tight_alp import TightAlpPlan
-from .privacy import Neighbours
+from .privacy import LARGEST_STEP_LOSS, SMALLEST_STEP_LOSS, Neighbours
 from .retrieval import LARGEST_SEGMENT, LinearSystem
 from .rounding import LinearRounding
-from .table import LARGEST_COUNT, PureStage, StableStage
+from .table import LARGEST_COUNT, PureStage, StableStage, smallest_unit
 
 KINDS: dict[str, type] = {"pure": PureStage, "stable": StableStage}
 _LARGEST_JSON_INTEGER = (1 << 53) - 1
@@ -45,8 +45,10 @@ _MATRIX = tuple[tuple[int, ...], ...]
 # No plan comes near; a file beyond could keep a reader busy for long.
 _MOST_DIGITS = 4000
 _MOST_LAW_DIGITS = 128
-_MOST_TAIL_STEPS = 4096
-_MOST_VALUES = 1 << 20
+_MOST_NOISE_DIGITS = 62
+_MOST_TAIL_STEPS = 256
+_MOST_PATTERN_BITS = 12
+_LARGEST_EPSILON = 1e6
 
 
 def encode(value: Any, place: str, matrices: Arrays) -> Any:
@@ -144,6 +146,8 @@ def _decode_matrix(matrices: Arrays, place: str) -> tuple[tuple[int, ...], ...]:
     array = matrices.pop(place, None)
     if array is None or array.ndim != 2 or array.dtype != np.uint64:
         raise FormatError(f"{place} must be a matrix of U64")
+    if array.shape[0] > MOST_HEIGHT + 1 or array.shape[1] > 256:
+        raise FormatError(f"{place} must have at most {MOST_HEIGHT + 1} rows of 256, got {array.shape}")
     return tuple(map(tuple, array.tolist()))
 
 
@@ -156,10 +160,14 @@ def _decode_scalar(hint: Any, value: Any, place: str) -> Any:
 
 def _integer(value: Any) -> int | None:
     if type(value) is int:
-        return value if abs(value) <= _LARGEST_JSON_INTEGER else None
+        return value if _small_integer(value) else None
     if not _matches(r"-?[1-9][0-9]*", value):
         return None
     return int(value) if abs(int(value)) > _LARGEST_JSON_INTEGER else None
+
+
+def _small_integer(value: Any) -> bool:
+    return type(value) is int and abs(value) <= _LARGEST_JSON_INTEGER
 
 
 def _fraction(value: Any) -> Fraction | None:
@@ -181,7 +189,7 @@ def _matches(pattern: str, value: Any) -> bool:
 
 _SCALARS: dict[type, Callable[[Any], Any]] = {
     int: _integer,
-    float: lambda value: float(value) if type(value) in (int, float) else None,  # JSON has one type of numbers
+    float: lambda value: float(value) if type(value) is float or _small_integer(value) else None,
     bool: lambda value: value if type(value) is bool else None,
     str: lambda value: value if type(value) is str else None,
     Fraction: _fraction,
@@ -222,6 +230,8 @@ def _(law: Geometric) -> Wrong:
 def _(law: TwoSided) -> Wrong:
     if not 0 < law.zero < 1 << WORD_BITS:
         yield "the threshold of zero must be in 1..2^64 - 1"
+    if len(law.magnitude.digits) > _MOST_NOISE_DIGITS or law.rate < SMALLEST_STEP_LOSS / 4:
+        yield "the noise is wider than any that is drawn"
 
 
 def _threshold_fits(noise: TwoSided, threshold: int) -> bool:
@@ -240,10 +250,8 @@ def _(stage: PureStage) -> Wrong:
 def _(stage: StableStage) -> Wrong:
     if not _threshold_fits(stage.noise, stage.threshold) or stage.threshold <= stage.unit:
         yield "the threshold is out of range"
-    if not 1 <= stage.unit <= 1 << 61 or stage.unit & (stage.unit - 1):
-        yield "the unit must be a power of two"
-    if not 0 < stage.distance <= 2 * stage.unit:
-        yield "the distance must be at most about the unit"
+    if not 0 < stage.distance <= 1 << 61 or stage.unit != smallest_unit(stage.distance):
+        yield "the unit must be the smallest power of two that reaches the distance"
     elif not stage.absence_is_covered:
         yield "the threshold is too low for the noise"
 
@@ -266,13 +274,13 @@ def _(contribution: Contribution) -> Wrong:
 
 @check.register
 def _(problem: Problem) -> Wrong:
-    if not 0 < problem.epsilon < float("inf") or not 0 <= problem.delta < 1:
-        yield "epsilon must be positive and delta in [0, 1)"
+    if not 0 < problem.epsilon <= _LARGEST_EPSILON or not 0 <= problem.delta < 1:
+        yield "epsilon must be positive and at most 10^6, delta in [0, 1)"
     if not 1 <= problem.domain <= 1 << 64 or (problem.hashed and problem.domain != 1 << 64):
         yield "the domain must be in 1..2^64, and 2^64 for hashed keys"
     bounds = (problem.nonzero, problem.total, problem.upper)
-    if any(bound is not None and bound <= 0 for bound in bounds) or problem.sizing_loss < 0:
-        yield "bounds must be positive"
+    if any(bound is not None and bound <= 0 for bound in bounds) or not 0 <= problem.sizing_loss <= LARGEST_STEP_LOSS:
+        yield "bounds must be positive, the loss of sizing at most that of a step"
     if problem.contribution is not None and problem.contribution.total > problem.neighbours.sensitivity:
         yield "users must not contribute more than neighbours differ by"
     if not 1 <= problem.parts <= 1 << 20:
@@ -292,6 +300,8 @@ def _(level: Level) -> Wrong:
 @check.register
 def _(ladder: Ladder) -> Wrong:
     starts = [sum(level.height for level in ladder.levels[:j]) for j in range(len(ladder.levels))]
+    if ladder.bits > _MOST_PATTERN_BITS or ladder.height > MOST_HEIGHT:
+        yield f"a pattern has at most {_MOST_PATTERN_BITS} bits, a ladder at most {MOST_HEIGHT} heights"
     if not 1 <= len(starts) <= 4 or [level.start for level in ladder.levels] != starts:
         yield "there must be 1..4 levels, each starting where the last one ends"
 
@@ -331,7 +341,7 @@ def _(embedding: Embedding) -> Wrong:
 
 @check.register
 def _(buckets: NoiseBuckets) -> Wrong:
-    if not 2 <= buckets.threshold <= _MOST_VALUES or not _threshold_fits(buckets.noise, buckets.threshold):
+    if not 2 <= buckets.threshold <= MOST_BUCKETS or not _threshold_fits(buckets.noise, buckets.threshold):
         yield "the threshold is out of range"
     elif buckets.lowest != 1 - buckets.threshold or buckets.bits not in range(8, 65, 8):
         yield "values must be symmetric, numbers of 8, 16, … 64 bits"
@@ -349,8 +359,8 @@ def _(system: LinearSystem) -> Wrong:
 
 @check.register
 def _(buckets: Buckets) -> Wrong:
-    if buckets.prime not in [(1 << e) - 1 for e in FIELD_EXPONENTS] or not 1 <= buckets.largest <= _MOST_VALUES:
-        yield "the field must be one of the known ones, the largest value at most 2^20"
+    if buckets.prime not in [(1 << e) - 1 for e in FIELD_EXPONENTS] or not 1 <= buckets.largest <= MOST_VALUES:
+        yield f"the field must be one of the known ones, the largest value at most {MOST_VALUES}"
     elif not _threshold_fits(buckets.noise, buckets.largest):
         yield "the largest value is out of range"
     elif min(buckets.widths) < 3:

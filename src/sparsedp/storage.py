@@ -103,11 +103,10 @@ def _json(value: object) -> str:
 
 def read(path: Path) -> Container:
     """The container in a file, its arrays mapped: time and memory do not depend on its size."""
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
+        raise FormatError("a release must be a regular file")
     with path.open("rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise FormatError("a release must be a regular file")
-        size = status.st_size
+        size = os.fstat(file.fileno()).st_size
         start = file.read(_LENGTH)
         length = _header_length(start, size)
         header = file.read(length)
@@ -191,7 +190,7 @@ def _array(name: str, entry: Any, data: memoryview, at: int) -> tuple[np.ndarray
 
 
 def _is_sizes(value: Any) -> bool:
-    return isinstance(value, list) and all(type(size) is int and 0 <= size < 1 << 62 for size in value)
+    return isinstance(value, list) and all(type(size) is int and 0 <= size < 1 << 48 for size in value)
 
 
 def parse_json(text: str | bytes) -> dict[str, Any]:

@@ -177,14 +177,14 @@ class StableStage:
     @classmethod
     def plan(cls, rate: Decimal, distance: Fraction, delta: Fraction) -> StableStage:
         """The smallest threshold whose δ is within the given one and whose step loss covers "not stored"."""
-        unit = _unit(distance)
+        unit = smallest_unit(distance)
         lowest = cls(TwoSided.with_rate(rate), unit + 1, unit, distance)
         return replace(lowest, threshold=unit + lowest.noise.smallest_tail(delta / lowest.spread))._covered()
 
     @classmethod
     def at_threshold(cls, rate: Decimal, distance: Fraction, threshold: int) -> StableStage:
         """A given threshold, raised if the step loss would not cover "not stored"."""
-        unit = _unit(distance)
+        unit = smallest_unit(distance)
         return cls(TwoSided.with_rate(rate), max(threshold, unit + 1), unit, distance)._covered()
 
     def _covered(self) -> StableStage:
@@ -253,6 +253,6 @@ class StableStage:
 Stage: TypeAlias = PureStage | StableStage
 
 
-def _unit(distance: Fraction) -> int:
+def smallest_unit(distance: Fraction) -> int:
     """The smallest power of two that is at least the distance of neighbours, but for the 2^-24 of quantisation."""
     return 1 << max(0, math.ceil(distance - QUANTISATION) - 1).bit_length()

@@ -143,13 +143,13 @@ class Plan(ABC):
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         """What is wrong with arrays of the right shapes: small ones always, all of them if thorough."""
-        for arrays, table in zip(parts, tables_of(parts), strict=False):
+        for table in tables_of(parts):
             if not self.problem.hashed and len(table.ids) and int(table.ids[-1]) >= self.problem.domain:
                 yield "table.ids must be below the domain"
             if thorough and len(table.ids):
-                largest = max(int(arrays["table.values"].max()), -int(arrays["table.values"].min()))
-                if table.index is None or largest > LARGEST_COUNT:
-                    yield "table.values must be at most 2^61"
+                _ = table.index  # which is refused if the ids do not ascend
+                if not self.smallest_stored <= int(table.values.min()) <= int(table.values.max()) <= LARGEST_COUNT:
+                    yield f"table.values must be in {self.smallest_stored}..2^61"
 
     @abstractmethod
     def reader(self, parts: Parts) -> Reader:
@@ -176,6 +176,11 @@ class Plan(ABC):
     def error_with_probability_cells(self, failure: float) -> float:
         """An error that one entry exceeds with probability at most `failure`, in cells."""
         return math.inf
+
+    @property
+    def smallest_stored(self) -> int:
+        """The smallest value that a table can hold, in cells."""
+        return 1
 
     @property
     def delta_parts(self) -> dict[str, float]:

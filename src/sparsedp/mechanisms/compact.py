@@ -36,6 +36,7 @@ from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Probl
 FIELD_EXPONENTS = (521, 607, 1279, 2203, 4253, 9689)
 SMALLEST_BUCKET_BITS = 60
 MOST_ENTRIES = 20_000
+MOST_VALUES = 1 << 15  # a table of buckets for each value; without `upper`, counts saturate there
 
 
 def import_flint() -> Any:
@@ -110,7 +111,7 @@ class CompactPlan(Plan):
         noise = TwoSided.with_rate(problem.rate(Decimal("0.5") if cut_total else Decimal(1)))
         for exponent in FIELD_EXPONENTS:
             room = exponent - SMALLEST_BUCKET_BITS + math.log2(noise.one_side * noise.magnitude.at_zero)
-            fits = math.floor(room * math.log(2) / float(noise.rate))
+            fits = min(math.floor(room * math.log(2) / float(noise.rate)), MOST_VALUES)
             wanted = fits if problem.upper_cells is None else max(1, problem.upper_cells)
             if 1 <= wanted <= fits:
                 return cls(problem, entries, cut_total, Buckets((1 << exponent) - 1, noise, wanted))

@@ -40,6 +40,9 @@ COUNT_SHARE = Decimal("0.02")  # of ε, for the noisy number of keys
 # 2^7, which a tiny δ may need, less than 2^-5.
 WANTED_BUCKET_BITS, SMALLEST_BUCKET_BITS = 17, 7
 
+MOST_BUCKETS = 1 << 13  # noisy values up to the threshold; plans stay well below
+LARGEST_EXPONENT = 1000
+
 
 @dataclass(frozen=True)
 class NoiseBuckets:
@@ -81,11 +84,16 @@ class NoiseBuckets:
     @cached_property
     def zero_loss(self) -> Decimal:
         """The largest |ln(P[v | count 1] / P[v | count 0])| over values that are not stored, rounded up."""
-        masses = [self.noise.at_least(1 - self.lowest)]  # 1 + η <= lowest
-        masses += [self.noise.probability(v - 1) for v in range(self.lowest + 1, self.threshold)]
-        ratios = [mass * (1 << self.bits) / width for mass, width in zip(masses, self.widths, strict=True)]
+        scale = 1 << (self.bits + 256)  # masses are floors, less than two off, of integers of 2^200 and more
+        side, at_zero = math.floor(self.noise.one_side * scale), math.floor(self.noise.at_zero * scale)
+        masses = [math.floor(self.noise.at_least(1 - self.lowest) * scale)]  # 1 + η <= lowest
+        for v in range(self.lowest + 1, self.threshold):
+            masses.append(at_zero if v == 1 else self.noise.magnitude.scaled(abs(v - 1) - 1, side))
+        widths = [width << 256 for width in self.widths]
+        most = max(Fraction(mass + 2, width) for mass, width in zip(masses, widths, strict=True))
+        least = min(Fraction(mass, width) for mass, width in zip(masses, widths, strict=True))
         # A uniform number below a width is off by a share of 2^-64.
-        worst = max(max(ratios), 1 / min(ratios)) * (1 + Fraction(1, 1 << 60))
+        worst = max(most, 1 / least) * (1 + Fraction(1, 1 << 60))
         return log_bounds(worst).high
 
     def draw(self, values: Counts, randomness: Randomness) -> Words:
@@ -194,6 +202,10 @@ class RetrievalPlan(Plan):
         return self.system.slots + 1
 
     @property
+    def smallest_stored(self) -> int:
+        return self.buckets.threshold
+
+    @property
     def array_shapes(self) -> dict[str, ArrayShape]:
         return TABLE_SHAPES | {
             "retrieval.slots": (np.uint8, (self.system.size * self.system.width + 8,)),
@@ -297,4 +309,6 @@ def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
         loss = step_loss + problem.sizing_loss  # everything that a step loses
         cell = loss.exp() - 1
         whole = (cell if problem.neighbours.real else loss) * round_up(problem.neighbours.distance)
+        if whole > LARGEST_EXPONENT:
+            raise ParameterError(f"epsilon must be at most {LARGEST_EXPONENT} with delta > 0, got {whole:.6g}")
         return Fraction((whole.exp() - 1) / cell * (1 + Decimal("1e-30")))

@@ -68,6 +68,10 @@ class TablePlan(DivisiblePlan):
         return 1
 
     @property
+    def smallest_stored(self) -> int:
+        return self.stage.threshold
+
+    @property
     def array_shapes(self) -> dict[str, ArrayShape]:
         return TABLE_SHAPES
 

@@ -103,6 +103,10 @@ class ThresholdAlpPlan(Plan):
         return self.embedding.columns.levels + (self.stage is not None)
 
     @property
+    def smallest_stored(self) -> int:
+        return 1 if self.stage is None else self.stage.threshold
+
+    @property
     def array_shapes(self) -> dict[str, ArrayShape]:
         return self.embedding.array_shapes | (TABLE_SHAPES if self.stage is not None else {})
 

@@ -24,7 +24,7 @@ from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, key
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
 from ..hashing import Partition
-from ..ladder import Ladder
+from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder
 from ..laws import log_bounds, precise
 from ..privacy import HEADROOM, check_number
 from ..randomness import Randomness, Words
@@ -95,6 +95,11 @@ class TightAlpPlan(DivisiblePlan):
             zeros = min(zeros, problem.domain / 4) if stored_zeros is None else zeros
             stage = PureStage.plan(problem.rate(), problem.domain, check_stored_zeros(zeros, problem.domain))
             stage = stage.at_least(2)  # below that nothing is left to embed
+        if stage.threshold > MOST_HEIGHT:
+            raise ParameterError(
+                f"tight-alp would need {stage.threshold} heights at this epsilon and delta, more than {MOST_HEIGHT}; "
+                "use a larger epsilon or delta, or a larger step"
+            )
         if target_error is None:
             return _best_plan(problem, stage, check_number("bits_per_entry", bits_per_entry))
         return _smallest_plan(problem, stage, check_number("target_error", target_error))
@@ -103,12 +108,12 @@ class TightAlpPlan(DivisiblePlan):
     def step_loss(self) -> Decimal:
         """The largest loss of one step: of a stored value, or of "not stored" and the symbols together."""
         absent = unstored_chances(self.stage, self.blocks.ladder.height + 1)
-        worst = Fraction(1)
-        for (up, down), before, after in zip(self.blocks.ladder.step_ratios(), absent, absent[1:], strict=False):
+        worst = 1 << RATIO_BITS
+        for (up, down), before, (after, *_) in zip(self.blocks.ladder.step_ratios(), absent, absent[1:], strict=False):
             # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols' ratio.
             for start in before:
-                worst = max(worst, up * after[0] / start, down * start / after[0])
-        return max(self.stage.step_loss, log_bounds(worst).high)
+                worst = max(worst, _ratio_up(up, after, start), _ratio_up(down, start, after))
+        return max(self.stage.step_loss, log_bounds(Fraction(worst, 1 << RATIO_BITS)).high)
 
     @property
     def epsilon(self) -> float:
@@ -126,6 +131,10 @@ class TightAlpPlan(DivisiblePlan):
     @property
     def access(self) -> int:
         return 2
+
+    @property
+    def smallest_stored(self) -> int:
+        return self.stage.threshold
 
     @property
     def array_shapes(self) -> dict[str, ArrayShape]:
@@ -157,7 +166,11 @@ class TightAlpPlan(DivisiblePlan):
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         yield from super().wrong_arrays(parts, thorough)
         layout = self.blocks.of_part(self.problem.parts)
-        for arrays in parts:
+        for part, arrays in enumerate(parts):
+            first, second, row = arrays["embedding.seeds"].tolist()
+            partition = Partition(self.problem.parts, self.problem.hashed, (first, second, row))
+            if thorough and (partition.part_of(arrays["table.ids"]) != part).any():
+                yield "table.ids must be those of their part"
             if not np.array_equal(arrays["embedding.seeds"], parts[0]["embedding.seeds"]):
                 yield "all parts must have the same embedding.seeds"
             counts, at = arrays["embedding.symbols"], 0
@@ -298,6 +311,13 @@ def unstored_chances(stage: Stage, counts: int) -> list[tuple[Fraction, ...]]:
     """
     first = tuple(1 - chance for chance in stage.passing.chance) if isinstance(stage, PureStage) else (Fraction(1),)
     return [first, *((chance,) for chance in stage.unstored(counts - 1))]
+
+
+def _ratio_up(factor: Fraction, above: Fraction, below: Fraction) -> int:
+    """Factor · above/below in units of 2^-192, rounded up: fractions would spend their time on common divisors."""
+    numerator = factor.numerator * above.numerator * below.denominator
+    denominator = factor.denominator * above.denominator * below.numerator
+    return (numerator << RATIO_BITS) // denominator + 1
 
 
 def not_stored(stage: Stage, counts: Counts) -> Floats:
