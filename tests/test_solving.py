@@ -73,7 +73,7 @@ def test_every_solution_of_a_system_with_a_core_is_equally_likely() -> None:
         size = int(slots * segment)
         keys = int(random.integers(4, size - slots + 2))
         ids = np.sort(random.choice(1 << 40, keys, replace=False)).astype(np.uint64)
-        seed = [int(word) for word in random.integers(0, 1 << 62, 2)]
+        seed = (int(random.integers(1 << 62)), int(random.integers(1 << 62)))
         rows = _native.slots_of(*seed, int(slots), int(segment), ids).reshape(-1, slots)
         values = random.integers(0, 2, keys).astype(np.uint64)
         arguments: tuple[Any, ...] = (1, *seed, int(slots), int(segment), ids, values)
