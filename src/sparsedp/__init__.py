@@ -4,7 +4,8 @@ The package reads in this order, each module knowing only those before it:
 
     errors → progress → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding
     → retrieval → table → bounds → mechanisms → planning → comparison, curves
-    storage → schema → files → published; contributions → inputs → building → sources
+    storage → schema → files → published; sealed → ledger → spending; contributions → inputs → building → sources
+    → cli
 
 Start with `release`, `load`, `plan` and `compare`.
 """

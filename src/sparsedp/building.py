@@ -12,12 +12,11 @@ from .contributions import BoundedCounts, Contribution
 from .errors import ParameterError
 from .hashing import KeySpace
 from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
-from .ledger import DEFAULT_DATASET
 from .mechanisms import DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
 from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, positive_fraction, resolve_mechanism
 from .published import Release
 from .randomness import Randomness, Words, fresh_randomness
-from .spending import LedgerLike, account_of, spending
+from .spending import DEFAULT_DATASET, LedgerLike, account_of, spending
 from .table import Counts, add_noise
 
 

@@ -1,94 +1,76 @@
-"""The privacy budget of a data set, spent once: an SQLite file with a total for each data set and every debit.
+"""The privacy budget of data sets, spent once: totals and debits in one file.
 
-A debit is one transaction that reads what has been spent, checks that the sum stays within the total, and writes the
-entry; SQLite lets one process do that at a time, and with `synchronous = FULL` a commit is on disk before it returns.
-So a release that was debited stays debited, whatever happens to the process, and two processes cannot both spend what
-is left. Amounts add up (basic composition) as exact fractions of the decimals that were written: ten times 0.1 is 1.
+By basic composition, releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε, Σδ)-differentially private.
+A ledger holds the total of each data set, which never changes, and a debit for each release, made before its noise is
+drawn and never taken back: what a failed release left on a disk or a screen cannot be called back either.
+
+ε and δ count as the decimals that floats are written as, so ten debits of 0.1 use up 1.0. Sums are exact fractions.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import unicodedata
+from contextlib import AbstractContextManager
+from dataclasses import astuple, dataclass
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
 
-from .errors import BudgetError, LedgerError, ParameterError
-from .privacy import check_delta, check_epsilon
+from . import sealed
+from .errors import BudgetError, ParameterError
+from .privacy import check_delta, check_epsilon, check_number
 
-DEFAULT_DATASET = "default"
-APPLICATION_ID = 0x53444C31  # "SDL1"
-VERSION = 1
-BUSY_SECONDS = 30.0
-_LONGEST_NAME = 200
-
-# The counts and sums in `datasets` repeat what the entries say, so that a file that lost entries is noticed.
-_SCHEMA = """
-CREATE TABLE datasets (
-    name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL, created TEXT NOT NULL,
-    debits INTEGER NOT NULL, spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL
-);
-CREATE TABLE entries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, dataset TEXT NOT NULL REFERENCES datasets (name),
-    epsilon TEXT NOT NULL, delta TEXT NOT NULL, mechanism TEXT NOT NULL, note TEXT NOT NULL, time TEXT NOT NULL,
-    released TEXT
-);
-"""
-
-
-class Receipt(NamedTuple):
-    """A debit that was made."""
-
-    id: int
-    dataset: str
+LONGEST_NAME = 200
+LONGEST_TEXT = 10_000
+LONGEST_WAIT = 1_000_000
 
 
 @dataclass(frozen=True)
-class Balance:
-    """A data set's total, and what of it is spent."""
-
-    dataset: str
-    epsilon: Fraction
-    delta: Fraction
-    spent_epsilon: Fraction
-    spent_delta: Fraction
-    created: str
-
-    @property
-    def left_epsilon(self) -> Fraction:
-        """The ε that may still be spent."""
-        return self.epsilon - self.spent_epsilon
-
-    @property
-    def left_delta(self) -> Fraction:
-        """The δ that may still be spent."""
-        return self.delta - self.spent_delta
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One debit; `released` is None until the release was built."""
+class Receipt:
+    """A debit, which pays for one release."""
 
     id: int
     dataset: str
-    epsilon: Fraction
-    delta: Fraction
+    epsilon: float
+    delta: float
     mechanism: str
     note: str
-    time: str
+    time: str  # UTC, ISO 8601, for people: the order is that of the ids
+
+
+@dataclass(frozen=True)
+class Entry(Receipt):
+    """A debit and what was released for it, or None: debited, never finished."""
+
     released: str | None
 
 
 @dataclass(frozen=True)
+class Balance:
+    """The total of a data set, what is spent, rounded up to a float, and what is left, rounded down."""
+
+    dataset: str
+    epsilon: float
+    delta: float
+    spent_epsilon: float
+    spent_delta: float
+    left_epsilon: float
+    left_delta: float
+    created: str
+
+
+@dataclass(frozen=True)
 class Ledger:
-    """A ledger file. Each operation opens it anew, so a `Ledger` may be shared between threads and forked processes."""
+    """A ledger file, for any number of threads and processes: an operation waits for others, at most `timeout` seconds.
+
+    Each operation has its own connection, so a ledger may be shared by threads, carried through a fork, and pickled.
+    """
 
     path: Path
+    timeout: float
 
     @classmethod
     def create(
@@ -97,155 +79,144 @@ class Ledger:
         *,
         epsilon: float,
         delta: float = 0.0,
-        dataset: str = DEFAULT_DATASET,
+        dataset: str = "default",
+        timeout: float = 30.0,
     ) -> Ledger:
-        """A new data set with its total, in a new file or in one that is a ledger; a total is never changed."""
-        total = _exact(check_epsilon(epsilon)), _exact(check_delta(delta))
-        name = _check_name(dataset)
-        ledger = cls(Path(path))
-        if not ledger.path.exists():
-            # The owner's alone: it tells what was asked of the data, and when.
-            os.close(os.open(ledger.path, os.O_CREAT | os.O_RDWR, 0o600))
-        with ledger._transaction(may_be_new=True) as connection:
-            if connection.execute("SELECT 1 FROM datasets WHERE name = ?", (name,)).fetchone():
-                raise LedgerError(f"{ledger.path} has a data set {name!r} already, and totals are never changed")
-            row = (name, *map(str, total), _now())
-            connection.execute("INSERT INTO datasets VALUES (?, ?, ?, ?, 0, '0', '0')", row)
+        """A new data set and its total, which can never be changed, in a new file or in an existing ledger."""
+        budget = (_name(dataset), repr(check_epsilon(epsilon)), repr(_delta(delta)), _now())
+        ledger = cls(Path(path).absolute(), _seconds(timeout))
+        if ledger.path.exists() or not sealed.make(ledger.path, ledger.timeout, budget):
+            with ledger._transaction(write=True) as connection:
+                if connection.execute("SELECT 1 FROM budgets WHERE dataset = ?", budget[:1]).fetchone():
+                    raise BudgetError(
+                        f"dataset must be new, got {dataset!r}, which has a budget in {path} that never changes; "
+                        "open the ledger and spend what is left"
+                    )
+                connection.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", budget)
         return ledger
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """A ledger that exists."""
-        ledger = cls(Path(path))
-        if not ledger.path.exists():
-            raise FileNotFoundError(
-                f"there is no ledger {path}; make one with Ledger.create or `sparsedp ledger create`"
-            )
-        ledger.datasets()
-        return ledger
+    def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> Ledger:
+        """An existing ledger, all of it checked."""
+        ledger = cls(Path(path).absolute(), _seconds(timeout))
+        with ledger._transaction():
+            return ledger
 
     def spend(
-        self,
-        *,
-        epsilon: float,
-        delta: float = 0.0,
-        dataset: str = DEFAULT_DATASET,
-        mechanism: str = "",
-        note: str = "",
+        self, *, epsilon: float, delta: float = 0.0, dataset: str = "default", mechanism: str = "", note: str = ""
     ) -> Receipt:
-        """Debit a data set, or `BudgetError` if its total does not allow it."""
-        amount = _exact(check_epsilon(epsilon)), _exact(check_delta(delta))
-        name = _check_name(dataset)
-        with self._transaction() as connection:
-            balance = _balance(connection, self.path, name)
-            if amount[0] > balance.left_epsilon or amount[1] > balance.left_delta:
+        """Debit a release before its noise is drawn; `BudgetError`, and no debit, if that is more than is left."""
+        dataset, epsilon, delta = _name(dataset), check_epsilon(epsilon), _delta(delta)
+        about = (_text("mechanism", mechanism), _text("note", note), _now())
+        with self._transaction(write=True) as connection:
+            balance = self._balance(connection, dataset)
+            # Exact: what is left was rounded down to the largest float whose decimal is not above it.
+            if epsilon > balance.left_epsilon or delta > balance.left_delta:
                 raise BudgetError(
-                    f"data set {name!r} of {self.path} has ε = {float(balance.left_epsilon):g}, "
-                    f"δ = {float(balance.left_delta):g} left, and the release asks for ε = {epsilon:g}, δ = {delta:g}; "
-                    "ask for less. Nothing was spent"
+                    f"epsilon and delta must be at most {balance.left_epsilon} and {balance.left_delta}, what is left "
+                    f"of {balance.epsilon} and {balance.delta} for data set {dataset!r}, got {epsilon} and {delta}; "
+                    "nothing was spent: ask for less, or release nothing more of this data"
                 )
-            cursor = connection.execute(
-                "INSERT INTO entries (dataset, epsilon, delta, mechanism, note, time) VALUES (?, ?, ?, ?, ?, ?)",
-                (name, *map(str, amount), mechanism, note, _now()),
-            )
-            spent = balance.spent_epsilon + amount[0], balance.spent_delta + amount[1]
-            connection.execute(
-                "UPDATE datasets SET debits = debits + 1, spent_epsilon = ?, spent_delta = ? WHERE name = ?",
-                (*map(str, spent), name),
-            )
-            assert cursor.lastrowid is not None
-            return Receipt(cursor.lastrowid, name)
+            row = (dataset, repr(epsilon), repr(delta), *about)
+            id = connection.execute("INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL)", row).lastrowid
+        assert id is not None
+        return Receipt(id, dataset, epsilon, delta, *about)
 
     def finish(self, receipt: Receipt, released: str) -> None:
-        """Write what became of a debit."""
-        with self._transaction() as connection:
+        """Record what was released for a debit, for example a path and a digest."""
+        _text("released", released)
+        unfinished = (*astuple(receipt)[:7], None)
+        with self._transaction(write=True) as connection:
+            if unfinished not in map(astuple, _entries(connection, receipt.dataset)):
+                raise ParameterError(
+                    f"receipt must be an unfinished debit of {self.path}, got {receipt}; spend for each release"
+                )
             connection.execute("UPDATE entries SET released = ? WHERE id = ?", (released, receipt.id))
 
     def datasets(self) -> list[Balance]:
-        """The balances of all data sets, in the order of their names."""
+        """The balance of each data set, by name."""
         with self._transaction() as connection:
-            names = [row[0] for row in connection.execute("SELECT name FROM datasets ORDER BY name")]
-            return [_balance(connection, self.path, name) for name in names]
+            names = connection.execute("SELECT dataset FROM budgets ORDER BY dataset").fetchall()
+            return [self._balance(connection, name) for (name,) in names]
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
-        """All debits, or those of one data set, in their order."""
-        columns = "id, dataset, epsilon, delta, mechanism, note, time, released"
+        """The debits of a data set, or of all, in the order in which they were made."""
+        name = None if dataset is None else _name(dataset)
         with self._transaction() as connection:
-            rows = connection.execute(
-                f"SELECT {columns} FROM entries WHERE ? IS NULL OR dataset = ? ORDER BY id", (dataset, dataset)
-            ).fetchall()
-        return [Entry(row[0], row[1], _fraction(row[2]), _fraction(row[3]), *row[4:]) for row in rows]
+            if name is not None:
+                self._balance(connection, name)  # refuses a name that is not there
+            return _entries(connection, name)
 
-    @contextmanager
-    def _transaction(self, may_be_new: bool = False) -> Iterator[sqlite3.Connection]:
-        """One transaction that no other process can come between; what SQLite complains about is said with the path."""
-        try:
-            # Not created here: a file that vanished must not come back with a fresh budget.
-            uri = f"{self.path.absolute().as_uri()}?mode=rw"
-            connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-        except sqlite3.Error as error:
-            raise LedgerError(f"{self.path} cannot be opened: {error}") from None
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            connection.execute("BEGIN IMMEDIATE")
-            self._check_kind(connection, may_be_new)
-            yield connection
-            connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            hint = "; another process holds it, try again" if "locked" in str(error) else ""
-            raise LedgerError(f"{self.path} cannot be used: {error}{hint}") from None
-        except (sqlite3.Error, ValueError, UnicodeDecodeError) as error:
-            raise LedgerError(f"{self.path} is damaged, or no ledger: {error}") from None
-        finally:
-            connection.close()  # which rolls back what was not committed
+    def _transaction(self, write: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+        return sealed.transaction(self.path, self.timeout, write=write)
 
-    def _check_kind(self, connection: sqlite3.Connection, may_be_new: bool) -> None:
-        (kind,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if may_be_new and (kind, version, tables) == (0, 0, 0):
-            for statement in _SCHEMA.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-        elif kind != APPLICATION_ID:
-            raise LedgerError(f"{self.path} is no ledger")
-        elif version != VERSION:
-            raise LedgerError(f"{self.path} has version {version}, this one reads {VERSION}; upgrade sparsedp")
+    def _balance(self, connection: sqlite3.Connection, dataset: str) -> Balance:
+        row = connection.execute("SELECT epsilon, delta, created FROM budgets WHERE dataset = ?", (dataset,)).fetchone()
+        if row is None:
+            raise BudgetError(f"dataset must have a budget in {self.path}, got {dataset!r}; create one for it")
+        epsilon, delta, created = float(row[0]), float(row[1]), row[2]
+        debits = _entries(connection, dataset)
+        spent_epsilon = sum((_exact(debit.epsilon) for debit in debits), Fraction())
+        spent_delta = sum((_exact(debit.delta) for debit in debits), Fraction())
+        return Balance(
+            dataset,
+            epsilon,
+            delta,
+            _rounded_up(spent_epsilon),
+            _rounded_up(spent_delta),
+            _rounded_down(_exact(epsilon) - spent_epsilon),
+            _rounded_down(_exact(delta) - spent_delta),
+            created,
+        )
 
 
-def _balance(connection: sqlite3.Connection, path: Path, name: str) -> Balance:
-    """What is left of a data set, or `LedgerError` if there is none or its entries are not those that were made."""
-    row = connection.execute("SELECT * FROM datasets WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        known = ", ".join(repr(other[0]) for other in connection.execute("SELECT name FROM datasets ORDER BY name"))
-        raise LedgerError(f"{path} has no data set {name!r}; it has {known or 'none'}")
-    _, epsilon, delta, created, debits, spent_epsilon, spent_delta = row
-    entries = connection.execute("SELECT epsilon, delta FROM entries WHERE dataset = ?", (name,)).fetchall()
-    spent = sum((_fraction(e) for e, _ in entries), Fraction(0)), sum((_fraction(d) for _, d in entries), Fraction(0))
-    if (len(entries), *spent) != (debits, _fraction(spent_epsilon), _fraction(spent_delta)):
-        raise LedgerError(f"{path} is damaged: the entries of {name!r} are not those that were debited")
-    return Balance(name, _fraction(epsilon), _fraction(delta), *spent, created)
+def _entries(connection: sqlite3.Connection, dataset: str | None) -> list[Entry]:
+    rows = connection.execute("SELECT * FROM entries WHERE dataset = coalesce(?, dataset) ORDER BY id", (dataset,))
+    return [Entry(id, name, float(epsilon), float(delta), *others) for id, name, epsilon, delta, *others in rows]
 
 
-def _exact(value: float) -> Fraction:
-    """The decimal that was written."""
-    return Fraction(repr(value))
+def _exact(amount: float) -> Fraction:
+    """A float as the decimal that was written: 0.1 is one tenth."""
+    return Fraction(repr(amount))
 
 
-def _fraction(text: str) -> Fraction:
-    value = Fraction(text)
-    if value < 0:
-        raise ValueError(f"negative amount {text}")
-    return value
+def _rounded_down(exact: Fraction) -> float:
+    """The largest float whose decimal is at most this."""
+    nearest = float(exact)
+    return math.nextafter(nearest, -math.inf) if _exact(nearest) > exact else nearest
 
 
-def _check_name(name: object) -> str:
-    if not isinstance(name, str) or not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
-        raise ParameterError(f"dataset must be a name of 1..{_LONGEST_NAME} printable letters, got {name!r:.80}")
+def _rounded_up(exact: Fraction) -> float:
+    """The smallest float whose decimal is at least this."""
+    nearest = float(exact)
+    return math.nextafter(nearest, math.inf) if _exact(nearest) < exact else nearest
+
+
+def _delta(delta: float) -> float:
+    return abs(check_delta(delta))  # there is a -0.0
+
+
+def _name(dataset: str) -> str:
+    """The name of a data set, one for all ways to encode the same letters."""
+    name = unicodedata.normalize("NFC", _text("dataset", dataset))
+    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
+        raise ParameterError(
+            f"dataset must be 1 to {LONGEST_NAME} printable characters, no space first or last, got {dataset[:250]!r}"
+        )
     return name
 
 
+def _text(name: str, value: str) -> str:
+    if not isinstance(value, str) or len(value) > LONGEST_TEXT or value.encode(errors="replace").decode() != value:
+        raise ParameterError(f"{name} must be text of at most {LONGEST_TEXT} characters, got {str(value)[:250]!r}")
+    return value
+
+
+def _seconds(timeout: float) -> float:
+    if not 0 <= (seconds := check_number("timeout", timeout)) <= LONGEST_WAIT:
+        raise ParameterError(f"timeout must be in 0..{LONGEST_WAIT} seconds, got {timeout}")
+    return seconds
+
+
 def _now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="microseconds")

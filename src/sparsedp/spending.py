@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .errors import SpentError
-from .ledger import DEFAULT_DATASET, Ledger
+from .ledger import Ledger
+
+DEFAULT_DATASET = "default"
 
 
 @dataclass(frozen=True)

@@ -58,13 +58,11 @@ def show_ledger(path: LedgerFile, json: Json = False) -> None:
         )
         return
     for balance in balances:
-        left = f"ε = {float(balance.left_epsilon):g}, δ = {float(balance.left_delta):g}"
-        print(f"{balance.dataset}: {left} left of ε = {float(balance.epsilon):g}, δ = {float(balance.delta):g}")
+        left = f"ε = {balance.left_epsilon:g}, δ = {balance.left_delta:g}"
+        print(f"{balance.dataset}: {left} left of ε = {balance.epsilon:g}, δ = {balance.delta:g}")
         for entry in entries:
             if entry.dataset == balance.dataset:
                 what = f"{entry.mechanism} {entry.note}".strip() + (
                     "" if entry.released else "  (debited, not finished)"
                 )
-                print(
-                    f"  {entry.id:>4}  {entry.time}  ε = {float(entry.epsilon):g}, δ = {float(entry.delta):g}  {what}"
-                )
+                print(f"  {entry.id:>4}  {entry.time}  ε = {entry.epsilon:g}, δ = {entry.delta:g}  {what}")

@@ -179,9 +179,7 @@ def _dry_run(
         return
     print(f"would spend   ε = {plan.problem.epsilon:g}, δ = {plan.problem.delta:g}")
     if left is not None:
-        print(
-            f"left          ε = {float(left.left_epsilon):g}, δ = {float(left.left_delta):g} in {account.ledger.path}"
-        )
+        print(f"left          ε = {left.left_epsilon:g}, δ = {left.left_delta:g} in {account.ledger.path}")
     print(f"contribution  {contribution}")
     print(f"mechanism     {plan.mechanism} ({plan.reason})")
     size = (

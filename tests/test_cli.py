@@ -1,0 +1,310 @@
+"""The command line, driven as a process: results on stdout, words on stderr, exit codes, nothing lost or spent."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparsedp
+from releases import make
+from sparsedp.ledger import Ledger
+
+COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
+
+
+def run(*arguments: object, code: int = 0, stdin: str | None = None, **more: object) -> subprocess.CompletedProcess[str]:
+    """Run a command; it must end with the code, and never with a traceback."""
+    done = subprocess.run(
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, input=stdin, **more  # type: ignore[call-overload]
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == code, done.stderr
+    return done  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table of visits in an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    generator = np.random.default_rng(0)
+    users = generator.integers(0, 300, 6000)
+    urls = [f"page {key}" for key in generator.zipf(1.5, 6000) % 500]
+    pd.DataFrame({"user": users, "url": urls, "seconds": 1.5}).to_parquet("visits.parquet")
+    return tmp_path
+
+
+RELEASE = ("release", "visits.parquet", "--key", "url", "--user", "user", "--max-keys-per-user", 20, "--epsilon", 1)
+
+
+def test_from_a_table_to_a_release_and_back(visits: Path) -> None:
+    done = run(*RELEASE, "-o", "v.sparsedp")
+    assert done.stdout == ""
+    assert "Whether any one user is in the data or not" in done.stderr
+    rows = run("lookup", "v.sparsedp", "page 1", "nothing").stdout.splitlines()
+    assert rows[0] == '"key","estimate","low","high"'
+    release = sparsedp.load("v.sparsedp")
+    assert float(rows[1].split(",")[1]) == release["page 1"]
+    assert release.plan.problem.neighbours.sensitivity == 20
+    assert run("verify", "v.sparsedp").stderr == "v.sparsedp is intact\n"
+    described = json.loads(run("info", "v.sparsedp", "--json").stdout)
+    assert described["contribution"] == "users told apart by 'user', each with at most 20 keys and 1 per key"
+    assert described["epsilon"] <= 1
+    assert "factor of 2.72" in run("info", "v.sparsedp").stdout
+
+
+def test_json_tells_what_was_written(visits: Path) -> None:
+    report = json.loads(run(*RELEASE, "-o", "v.sparsedp", "--json", "--quiet", "--delta", "1e-9").stdout)
+    assert report["mechanism"] == "retrieval"
+    assert report["output"] == "v.sparsedp"
+    assert "up to an extra probability of" in report["guarantee"]
+
+
+def test_values_on_a_grid(visits: Path) -> None:
+    run(*RELEASE, "--value", "seconds", "--max-per-key", "4.5", "--step", "0.5", "-o", "v.sparsedp")
+    problem = sparsedp.load("v.sparsedp").plan.problem
+    assert problem.neighbours.real
+    assert problem.neighbours.sensitivity == 90
+
+
+def test_keys_come_from_arguments_a_file_or_stdin(visits: Path) -> None:
+    run(*RELEASE, "-o", "v.sparsedp")
+    keys = ["page 1", "page 2", 'a "quoted", key', "back\\slash", "日本", "tab\there"]
+    Path("keys.txt").write_text("\n".join(keys), encoding="utf-8")
+    by_argument = run("lookup", "v.sparsedp", *keys).stdout
+    assert run("lookup", "v.sparsedp", "--file", "keys.txt").stdout == by_argument
+    assert run("lookup", "v.sparsedp", stdin="\n".join(keys) + "\n").stdout == by_argument
+    assert run("lookup", "v.sparsedp", stdin="\r\n".join(keys) + "\r\n").stdout == by_argument
+    lines = [json.loads(line) for line in run("lookup", "v.sparsedp", "--json", *keys).stdout.splitlines()]
+    assert [line["key"] for line in lines] == keys
+    release = sparsedp.load("v.sparsedp")
+    assert [line["estimate"] for line in lines] == release.lookup(keys).tolist()
+    without_tab = [json.loads(line) for line in run("lookup", "v.sparsedp", "--json", *keys[:5]).stdout.splitlines()]
+    assert without_tab == lines[:5]
+    assert run("lookup", "v.sparsedp", stdin="").stdout == ""
+
+
+def test_many_keys_stream_through_in_order(visits: Path) -> None:
+    run(*RELEASE, "-o", "v.sparsedp")
+    keys = [f"page {number}" for number in range(400_000)]  # several blocks
+    lines = run("lookup", "v.sparsedp", stdin="\n".join(keys)).stdout.splitlines()
+    assert len(lines) == 400_001
+    estimates = [float(line.rsplit(",", 3)[1]) for line in lines[1:]]
+    assert estimates == sparsedp.load("v.sparsedp").lookup(keys).tolist()
+
+
+def test_integer_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("id\n" + "7\n" * 100)
+    run("release", "a.csv", "--key", "id", "--key-type", "integer", "--epsilon", 5, "--domain", 100, "-o", "a.sparsedp")
+    assert abs(float(run("lookup", "a.sparsedp", "7").stdout.splitlines()[1].split(",")[1]) - 100) < 20
+    assert "key 'x' in line 2 must be a 64-bit integer" in run("lookup", "a.sparsedp", stdin="7\nx\n", code=2).stderr
+    run("release", "a.csv", "--key", "id", "--key-type", "integer", "--epsilon", 5, "-o", "b.sparsedp")
+    assert abs(float(run("lookup", "b.sparsedp", "7", "--integer").stdout.splitlines()[1].split(",")[1]) - 100) < 20
+
+
+def test_the_top_of_a_release(visits: Path) -> None:
+    run(*RELEASE, "-o", "v.sparsedp")
+    stored = json.loads(run("top", "v.sparsedp", "-n", 3, "--json").stdout)
+    values = np.sort(sparsedp.load("v.sparsedp").stored().values)[::-1]
+    assert [row["estimate"] for row in stored] == values[:3].tolist()
+    Path("keys.txt").write_text("\n".join(f"page {number}" for number in range(500)))
+    best = json.loads(run("top", "v.sparsedp", "-n", 2, "--candidates", "keys.txt", "--json").stdout)
+    assert {row["key"] for row in best} == {"page 1", "page 2"}
+
+
+def test_plans_and_comparisons_touch_no_data() -> None:
+    plan = json.loads(run("plan", "--epsilon", 1, "--nonzero", "1e6", "--domain", "2^64", "--json").stdout)
+    assert plan["mechanism"] == "tight-alp"
+    assert plan["bits_per_entry"] == pytest.approx(40, abs=2)
+    rows = json.loads(run("compare", "--epsilon", 1, "--delta", "1e-9", "--nonzero", 1000, "--json").stdout)
+    assert {row["mechanism"] for row in rows} >= {"tight-alp", "retrieval", "laplace"}
+    assert "tight-alp" in run("plan", "--nonzero", 1000, "--option", "bits_per_entry=60").stdout
+
+
+def test_a_dry_run_reads_no_rows_and_spends_nothing(visits: Path) -> None:
+    run("ledger", "create", "b.db", "--epsilon", 1)
+    report = json.loads(run(*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db", "--dry-run", "--json").stdout)
+    assert (report["epsilon"], report["left_epsilon"], report["expected_bytes"]) == (1.0, 1.0, None)
+    assert not Path("v.sparsedp").exists()
+    assert Ledger.open("b.db").entries() == []
+
+
+WRONG: dict[str, tuple[tuple[object, ...], str]] = {
+    "a missing column": (("release", "visits.parquet", "--key", "ulr", "--epsilon", 1), "did you mean 'url'"),
+    "a missing file": (("release", "no.parquet", "--key", "url", "--epsilon", 1), "there is no file no.parquet"),
+    "a directory": (("release", ".", "--key", "url", "--epsilon", 1), "is a directory"),
+    "no bound on keys": (("release", "visits.parquet", "--key", "url", "--user", "user", "--epsilon", 1), "max_keys_per"),
+    "a negative epsilon": (("release", "visits.parquet", "--key", "url", "--epsilon", -1), "epsilon must be positive"),
+    "no epsilon": (("release", "visits.parquet", "--key", "url"), "--epsilon"),
+    "no number": (("release", "visits.parquet", "--key", "url", "--epsilon", "much"), "must be a number such as"),
+    "an unknown mechanism": ((*RELEASE, "--mechanism", "magic"), "no mechanism 'magic'"),
+    "an unknown option": ((*RELEASE, "--option", "magic=1"), "no option 'magic'"),
+    "a malformed option": ((*RELEASE, "--option", "magic"), "must be NAME=VALUE"),
+    "floats as keys": (("release", "visits.parquet", "--key", "seconds", "--epsilon", 1), "cast it"),
+    "a missing folder": ((*RELEASE, "-o", "no/v.sparsedp"), "there is no directory"),
+    "a missing ledger": ((*RELEASE, "--ledger", "no.db"), "no.db"),
+    "an unknown command": (("relase",), "relase"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_ends_with_2_and_one_clear_line(case: str, visits: Path) -> None:
+    arguments, message = WRONG[case]
+    output = () if "-o" in arguments or arguments[0] != "release" else ("-o", "v.sparsedp")
+    done = run(*arguments, *output, code=2)
+    assert message in done.stderr
+    assert done.stdout == ""
+    assert sorted(os.listdir(visits)) == ["visits.parquet"]
+
+
+def test_an_output_that_exists_is_kept_unless_forced(visits: Path) -> None:
+    Path("v.sparsedp").write_text("mine")
+    assert "pass --force to replace it" in run(*RELEASE, "-o", "v.sparsedp", code=2).stderr
+    assert Path("v.sparsedp").read_text() == "mine"
+    run(*RELEASE, "-o", "v.sparsedp", "--force")
+    run("verify", "v.sparsedp")
+
+
+def test_damaged_files_end_with_1(visits: Path) -> None:
+    run(*RELEASE, "-o", "v.sparsedp")
+    content = bytearray(Path("v.sparsedp").read_bytes())
+    content[-1] ^= 1
+    Path("v.sparsedp").write_bytes(content)
+    assert "fails its checksum" in run("verify", "v.sparsedp", code=1).stderr
+    Path("v.sparsedp").write_bytes(b"nothing")
+    for command in ("lookup", "info", "top", "verify"):
+        more = ("a",) if command == "lookup" else ()
+        assert "no sparsedp release" in run(command, "v.sparsedp", *more, code=1).stderr
+
+
+def test_releases_made_for_tests_are_refused(tmp_path: Path) -> None:
+    make("tight-alp").save(tmp_path / "a.sparsedp")
+    assert "protects nobody" in run("lookup", tmp_path / "a.sparsedp", "x", code=1).stderr
+    run("lookup", tmp_path / "a.sparsedp", "x", "--allow-reproducible")
+    assert "MADE FOR TESTS" in run("info", tmp_path / "a.sparsedp").stdout
+
+
+def test_a_reader_that_has_enough_is_no_error(visits: Path) -> None:
+    run(*RELEASE, "-o", "v.sparsedp")
+    keys = "\n".join(map(str, range(300_000)))
+    done = subprocess.run(
+        f"{sys.executable} -c 'from sparsedp.cli import main; main()' lookup v.sparsedp | head -2",
+        shell=True,
+        input=keys,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.count("\n") == 2
+    assert done.stderr == ""
+
+
+def test_a_release_debits_and_refuses_to_overspend(visits: Path) -> None:
+    run("ledger", "create", "b.db", "--epsilon", "1.5", "--delta", "1e-8")
+    assert "a budget in b.db" in run("ledger", "create", "b.db", "--epsilon", 9, code=1).stderr.replace(f"{visits}/", "")
+    run(*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db")
+    done = run(*RELEASE, "-o", "w.sparsedp", "--ledger", "b.db", code=1)
+    assert "nothing was spent" in done.stderr
+    assert not Path("w.sparsedp").exists()
+    shown = json.loads(run("ledger", "show", "b.db", "--json").stdout)
+    assert shown["datasets"][0]["left_epsilon"] == 0.5
+    assert [(entry["mechanism"], entry["note"]) for entry in shown["entries"]] == [("tight-alp", "v.sparsedp")]
+    assert "0.5" in run("ledger", "show", "b.db").stdout
+
+
+def test_malformed_data_is_not_debited(visits: Path) -> None:
+    run("ledger", "create", "b.db", "--epsilon", 1)
+    pd.DataFrame({"user": [1, 2], "url": ["a", None]}).to_parquet("visits.parquet")
+    assert "first in row 2" in run(*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db", code=2).stderr
+    assert Ledger.open("b.db").entries() == []
+
+
+def test_a_full_disk_says_that_the_debit_stays(visits: Path) -> None:
+    run("ledger", "create", "b.db", "--epsilon", 1)
+    # The kernel refuses to write files beyond a limit, as a full disk would; the ledger is smaller than it.
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); {COMMAND[2]}"
+    done = subprocess.run(
+        [sys.executable, "-c", limit, *map(str, RELEASE), "-o", "v.sparsedp", "--ledger", "b.db", "--nonzero", "1e6"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "stays debited" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not [name for name in os.listdir(visits) if "sparsedp" in name]
+    assert len(Ledger.open("b.db").entries()) == 1
+
+
+def test_two_processes_race_for_the_last_epsilon(visits: Path) -> None:
+    for turn in range(3):
+        ledger = f"race{turn}.db"
+        run("ledger", "create", ledger, "--epsilon", 1)
+        racers = [
+            subprocess.Popen(
+                [*COMMAND, *map(str, RELEASE), "-o", f"{turn}-{number}.sparsedp", "--ledger", ledger, "--quiet"],
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for number in range(2)
+        ]
+        codes = sorted((racer.communicate()[0] or racer.returncode) or racer.returncode for racer in racers)
+        assert codes == [0, 1]
+        assert len(list(visits.glob(f"{turn}-*.sparsedp"))) == 1
+        assert len(Ledger.open(ledger).entries()) == 1
+
+
+def test_killed_at_any_moment_nothing_is_half_written_and_what_was_published_is_debited(visits: Path) -> None:
+    run("ledger", "create", "b.db", "--epsilon", 1000)
+    moments = random.Random(3)
+    for _ in range(12):
+        Path("v.sparsedp").unlink(missing_ok=True)
+        before = len(Ledger.open("b.db").entries())
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, RELEASE), "-o", "v.sparsedp", "--ledger", "b.db"], stderr=subprocess.DEVNULL
+        )
+        time.sleep(moments.uniform(0.2, 1.6))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        debits = len(Ledger.open("b.db").entries()) - before
+        if Path("v.sparsedp").exists():
+            sparsedp.verify("v.sparsedp")
+            assert debits == 1
+        assert debits in (0, 1)
+
+
+def test_an_interrupt_half_way_leaves_nothing(visits: Path) -> None:
+    generator = np.random.default_rng(1)
+    pd.DataFrame({"user": generator.integers(0, 10**5, 10**6), "url": generator.integers(0, 10**6, 10**6)}).to_parquet(
+        "visits.parquet"
+    )
+    process = subprocess.Popen([*COMMAND, *map(str, RELEASE), "-o", "v.sparsedp"], stderr=subprocess.PIPE, text=True)
+    time.sleep(0.9)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate()
+    assert "Traceback" not in words
+    if process.returncode:
+        assert process.returncode == 130
+        assert not Path("v.sparsedp").exists()
+    assert [name for name in os.listdir(visits) if name.endswith(".tmp")] == []
+
+
+def test_help_is_there_for_every_command() -> None:
+    for command in ("release", "lookup", "top", "info", "verify", "plan", "compare", "demo", "ledger create", "ledger show"):
+        text = run(*command.split(), "--help").stdout
+        assert "Usage" in text
+
+
+def test_a_ledger_that_is_none_is_refused(visits: Path) -> None:
+    sqlite3.connect("foreign.db").execute("CREATE TABLE a (b)").connection.close()
+    run(*RELEASE, "-o", "v.sparsedp", "--ledger", "foreign.db", code=1)
+    assert not Path("v.sparsedp").exists()

@@ -1,0 +1,183 @@
+"""Ledgers shared by processes and threads, and processes that are killed: no debit is lost, none is granted twice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from functools import partial
+from multiprocessing.pool import Pool
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+
+from sparsedp import sealed
+from sparsedp.errors import BudgetError
+from sparsedp.ledger import Ledger
+
+SPAWN = multiprocessing.get_context("spawn")
+ROUNDS = 60
+
+_together: Barrier
+
+
+def _meet(barrier: Barrier) -> None:
+    global _together
+    _together = barrier
+
+
+def pool(processes: int) -> Pool:
+    """Processes that can wait for each other."""
+    return SPAWN.Pool(processes, _meet, (SPAWN.Barrier(processes),))
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+def won(attempt: Callable[[], object]) -> bool:
+    _together.wait(60)
+    try:
+        attempt()
+    except BudgetError:
+        return False
+    return True
+
+
+def race_to_spend(path: Path, _: int) -> list[bool]:
+    ledger = Ledger.open(path)
+    return [won(partial(ledger.spend, epsilon=0.5, dataset=f"round {round}")) for round in range(ROUNDS)]
+
+
+def race_to_create(path: Path, _: int) -> list[bool]:
+    return [won(partial(Ledger.create, path.with_name(f"{round}"), epsilon=1.0)) for round in range(ROUNDS)]
+
+
+def test_of_two_processes_one_gets_the_last_epsilon(path: Path) -> None:
+    """Catches a balance that is read before the transaction, or in one that is not immediate: both would win, or one
+    would fail with a lock.
+    """
+    for round in range(ROUNDS):
+        Ledger.create(path, epsilon=0.9, dataset=f"round {round}").spend(epsilon=0.2, dataset=f"round {round}")
+    with pool(2) as workers:
+        first, second = workers.map(partial(race_to_spend, path), range(2), chunksize=1)
+    assert all(mine != other for mine, other in zip(first, second, strict=True))
+    assert {balance.left_epsilon for balance in Ledger.open(path).datasets()} == {0.2}
+
+
+def test_of_two_processes_one_creates_the_file(path: Path) -> None:
+    """Catches a new file that replaces the one that another process has just made, and one that is seen half made."""
+    with pool(2) as workers:
+        first, second = workers.map(partial(race_to_create, path), range(2), chunksize=1)
+    assert all(mine != other for mine, other in zip(first, second, strict=True))
+    assert sorted(file.name for file in path.parent.iterdir()) == sorted(str(round) for round in range(ROUNDS))
+
+
+def spend_often(path: Path, _: int) -> list[int]:
+    ledger = Ledger.open(path)
+    _together.wait(60)
+    ids = []
+    for _ in range(25):
+        receipt = ledger.spend(epsilon=0.001, delta=1e-9)
+        ledger.finish(receipt, str(receipt.id))
+        ids.append(receipt.id)
+    return ids
+
+
+def test_no_debit_of_many_processes_is_lost(path: Path) -> None:
+    """Catches ids given out twice, lost updates, and locks that are not waited for."""
+    Ledger.create(path, epsilon=0.2, delta=2e-7)
+    with pool(8) as workers:
+        ids = [id for of_one in workers.map(partial(spend_often, path), range(8), chunksize=1) for id in of_one]
+    ledger = Ledger.open(path)
+    assert sorted(ids) == list(range(1, 201))
+    assert [(entry.id, entry.released) for entry in ledger.entries()] == [(id, str(id)) for id in range(1, 201)]
+    (balance,) = ledger.datasets()
+    assert (balance.left_epsilon, balance.left_delta) == (0.0, 0.0)
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.001)
+
+
+def test_threads_share_a_ledger(path: Path) -> None:
+    """Catches a connection shared between threads, and one whose closing drops the locks of the others."""
+    ledger = Ledger.create(path, epsilon=0.5)
+
+    def attempt(_: int) -> bool:
+        ledger.datasets()
+        try:
+            ledger.spend(epsilon=0.01)
+        except BudgetError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(attempt, range(80))) == 50
+    assert ledger.datasets()[0].left_epsilon == 0
+
+
+SPENDER = """
+import sys
+from sparsedp.ledger import Ledger
+ledger = Ledger.open(sys.argv[1])
+print("ready", flush=True)
+while True:
+    receipt = ledger.spend(epsilon=0.001)
+    print(receipt.id, flush=True)
+    ledger.finish(receipt, "released")
+"""
+
+
+def test_a_killed_process_has_spent_what_it_said(path: Path) -> None:
+    """Catches receipts that are given before the commit, and files that a kill leaves unusable."""
+    Ledger.create(path, epsilon=1000.0)
+    moments = random.Random(1)
+    seen: list[int] = []
+    for _ in range(15):
+        with subprocess.Popen([sys.executable, "-c", SPENDER, str(path)], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            time.sleep(moments.random() * 0.05)
+            child.send_signal(signal.SIGKILL)
+            said = child.stdout.read()
+        seen += [int(line) for line in said.splitlines(keepends=True) if line.endswith("\n")]
+        ledger = Ledger.open(path)
+        entries = ledger.entries()
+        assert {entry.id for entry in entries} >= set(seen)
+        assert [entry.id for entry in entries] == list(range(1, len(entries) + 1))
+        assert ledger.datasets()[0].spent_epsilon == float(len(entries) * Fraction("0.001"))
+    assert len(seen) > 15
+    assert len(entries) <= len(seen) + 15  # at most one debit of each child was not said
+
+
+def die_in_the_middle(path: Path) -> None:
+    with sealed.transaction(path, 1.0, write=True) as connection:
+        connection.execute("PRAGMA cache_size = 1")  # so that pages, and the journal, reach the file before the commit
+        for _ in range(300):
+            row = ("default", "0.001", "0.0", "", "note " * 50, "")
+            connection.execute("INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL)", row)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_process_killed_before_the_commit_has_spent_nothing(path: Path) -> None:
+    """The pages that it wrote are in the file. Catches a journal that is off, or only in memory."""
+    Ledger.create(path, epsilon=1.0).spend(epsilon=0.5)
+    before = path.read_bytes()
+    child = SPAWN.Process(target=die_in_the_middle, args=(path,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == -signal.SIGKILL
+    assert path.read_bytes() != before
+    assert path.with_name("ledger.db-journal").exists()
+    ledger = Ledger.open(path)
+    assert path.read_bytes() == before
+    assert ledger.datasets()[0].left_epsilon == 0.5
+    assert ledger.spend(epsilon=0.5).id == 2
