@@ -23,10 +23,16 @@ from sparsedp.ledger import Ledger
 COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
 
 
-def run(*arguments: object, code: int = 0, stdin: str | None = None, **more: object) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: object, code: int = 0, stdin: str | None = None, **more: object
+) -> subprocess.CompletedProcess[str]:
     """Run a command; it must end with the code, and never with a traceback."""
     done = subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, input=stdin, **more  # type: ignore[call-overload]
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        **more,  # type: ignore[call-overload]
     )
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode == code, done.stderr
@@ -144,7 +150,10 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "a missing column": (("release", "visits.parquet", "--key", "ulr", "--epsilon", 1), "did you mean 'url'"),
     "a missing file": (("release", "no.parquet", "--key", "url", "--epsilon", 1), "there is no file no.parquet"),
     "a directory": (("release", ".", "--key", "url", "--epsilon", 1), "is a directory"),
-    "no bound on keys": (("release", "visits.parquet", "--key", "url", "--user", "user", "--epsilon", 1), "max_keys_per"),
+    "no bound on keys": (
+        ("release", "visits.parquet", "--key", "url", "--user", "user", "--epsilon", 1),
+        "max_keys_per",
+    ),
     "a negative epsilon": (("release", "visits.parquet", "--key", "url", "--epsilon", -1), "epsilon must be positive"),
     "no epsilon": (("release", "visits.parquet", "--key", "url"), "--epsilon"),
     "no number": (("release", "visits.parquet", "--key", "url", "--epsilon", "much"), "must be a number such as"),
@@ -211,7 +220,9 @@ def test_a_reader_that_has_enough_is_no_error(visits: Path) -> None:
 
 def test_a_release_debits_and_refuses_to_overspend(visits: Path) -> None:
     run("ledger", "create", "b.db", "--epsilon", "1.5", "--delta", "1e-8")
-    assert "a budget in b.db" in run("ledger", "create", "b.db", "--epsilon", 9, code=1).stderr.replace(f"{visits}/", "")
+    assert "a budget in b.db" in run("ledger", "create", "b.db", "--epsilon", 9, code=1).stderr.replace(
+        f"{visits}/", ""
+    )
     run(*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db")
     done = run(*RELEASE, "-o", "w.sparsedp", "--ledger", "b.db", code=1)
     assert "nothing was spent" in done.stderr
@@ -299,7 +310,18 @@ def test_an_interrupt_half_way_leaves_nothing(visits: Path) -> None:
 
 
 def test_help_is_there_for_every_command() -> None:
-    for command in ("release", "lookup", "top", "info", "verify", "plan", "compare", "demo", "ledger create", "ledger show"):
+    for command in (
+        "release",
+        "lookup",
+        "top",
+        "info",
+        "verify",
+        "plan",
+        "compare",
+        "demo",
+        "ledger create",
+        "ledger show",
+    ):
         text = run(*command.split(), "--help").stdout
         assert "Usage" in text
 

@@ -139,6 +139,7 @@ def test_a_confidence_is_a_probability(confidence: float) -> None:
 
 EXPORTED = {
     "BoundedCounts",
+    "BudgetError",
     "Comparison",
     "Contribution",
     "ErrorCurves",
@@ -146,12 +147,15 @@ EXPORTED = {
     "FormatError",
     "InputError",
     "KeyTypeError",
+    "Ledger",
+    "LedgerError",
     "MissingDependencyError",
     "ParameterError",
     "Plan",
     "Release",
     "ReproducibleReleaseError",
     "SparseDPError",
+    "SpentError",
     "compare",
     "count",
     "error_curves",

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from .contributions import BoundedCounts, Contribution
     from .curves import ErrorCurves, error_curves
     from .errors import (
+        BudgetError,
         FormatError,
         InputError,
         KeyTypeError,
+        LedgerError,
         MissingDependencyError,
         ParameterError,
         ReproducibleReleaseError,
         SparseDPError,
+        SpentError,
     )
+    from .ledger import Ledger
     from .mechanisms import ErrorPrediction, Plan
     from .planning import plan
     from .published import Release, load, verify
@@ -40,14 +44,18 @@ _HOMES = {
     "comparison": ("Comparison", "compare"),
     "curves": ("ErrorCurves", "error_curves"),
     "errors": (
+        "BudgetError",
         "FormatError",
         "InputError",
         "KeyTypeError",
+        "LedgerError",
         "MissingDependencyError",
         "ParameterError",
         "ReproducibleReleaseError",
         "SparseDPError",
+        "SpentError",
     ),
+    "ledger": ("Ledger",),
     "mechanisms": ("ErrorPrediction", "Plan"),
     "planning": ("plan",),
     "contributions": ("BoundedCounts", "Contribution"),
@@ -58,6 +66,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "BoundedCounts",
+    "BudgetError",
     "Comparison",
     "Contribution",
     "ErrorCurves",
@@ -65,12 +74,15 @@ __all__ = [
     "FormatError",
     "InputError",
     "KeyTypeError",
+    "Ledger",
+    "LedgerError",
     "MissingDependencyError",
     "ParameterError",
     "Plan",
     "Release",
     "ReproducibleReleaseError",
     "SparseDPError",
+    "SpentError",
     "compare",
     "count",
     "error_curves",
