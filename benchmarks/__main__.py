@@ -41,7 +41,7 @@ def main() -> None:
     arguments = parser.parse_args()
     start = time.perf_counter()
     rows = []
-    print(f"{'':46}{'against':32}{'ours':>10}{'theirs':>10}{'ratio':>9}   {'target':9}")
+    print(f"{'':48}{'against':32}{'ours':>10}{'theirs':>10}{'ratio':>9}   {'target':9}")
     for group in GROUPS:
         if arguments.only and arguments.only not in group.__name__:
             continue
@@ -49,7 +49,7 @@ def main() -> None:
             rows.append(row)
             verdict = {True: "reached", False: "MISSED", None: ""}[row.reached]
             times = f"{short(row.ours):>10}{short(row.theirs):>10}{row.ratio:8.3g}×"
-            print(f"{row.name:46}{row.against:32}{times}   {row.target:9} {verdict}", flush=True)
+            print(f"{row.name:48}{row.against:32}{times}   {row.target:9} {verdict}", flush=True)
         print(f"{time.perf_counter() - start:.0f} s", file=sys.stderr)
     report = {
         "sparsedp": sparsedp.__version__,

@@ -10,6 +10,7 @@ import numpy as np
 import opendp.prelude as dp
 
 import sparsedp
+from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.randomness import Randomness, flip
 
 from .lookups import random_counts
@@ -88,7 +89,9 @@ def noise_rows() -> Iterator[Row]:
     words, _ = side_by_side(lambda: randomness.words(2 * len(bits)), bits.copy)
     yield Row("the keystream of these flips alone", "a copy of the bits", words, theirs)
     plan = sparsedp.plan(1.0, nonzero=10**6, mechanism="tight-alp")
+    assert isinstance(plan, TightAlpPlan)
+    blocks, partition = plan.blocks, plan.draw_partition(randomness)
     nothing = np.empty(0, np.uint64), np.empty(0, np.int64)
-    lines = np.zeros(8 * plan.blocks.blocks, np.uint64)  # type: ignore[attr-defined]
-    ours, theirs = side_by_side(lambda: plan.blocks.build(*nothing, randomness), lines.copy)  # type: ignore[attr-defined]
+    lines = np.zeros(8 * blocks.blocks, np.uint64)
+    ours, theirs = side_by_side(lambda: blocks.build(*nothing, randomness, partition), lines.copy)
     yield Row("tight-alp: noisy symbols of 10⁶ keys", "a copy of them", ours, theirs)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import math
+import os
+import random
 import sys
 import textwrap
 import timeit
@@ -35,6 +37,18 @@ def load_sample() -> dict[str, int]:
     """The words of the King James Bible and how often each occurs (data/README.md)."""
     with files("sparsedp").joinpath("data/kjv_words.csv").open(encoding="ascii") as file:
         return {row["word"]: int(row["count"]) for row in csv.DictReader(file)}
+
+
+def write_log(path: str | os.PathLike[str]) -> None:
+    """Write a made-up log of visits, the same each time: a few pages that everyone opens, and many that few do."""
+    choice = random.Random(7)
+    with open(path, "x", encoding="ascii", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["time", "user", "url"])
+        for second in range(40_000):
+            page = int(choice.paretovariate(0.7))
+            url = "/" if page == 1 else f"/page/{page % 10**6}"
+            writer.writerow([1_700_000_000 + second, f"user-{choice.randrange(2_000)}", url])
 
 
 def main() -> None:

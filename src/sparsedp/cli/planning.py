@@ -135,8 +135,15 @@ def compare(
 
 
 @app.command()
-def demo() -> None:
+def demo(
+    write_log: Annotated[
+        Path | None, typer.Option("--write-log", help="Only write a made-up log of visits, to try other commands on.")
+    ] = None,
+) -> None:
     """Release the word counts of a book, and compare the estimates with the truth."""
-    from ..demo import main
+    from .. import demo as sample
 
-    main()
+    if write_log is None:
+        sample.main()
+    else:
+        sample.write_log(write_log)

@@ -183,7 +183,7 @@ def _dry_run(
     print(f"contribution  {contribution}")
     print(f"mechanism     {plan.mechanism} ({plan.reason})")
     size = (
-        "a size that is estimated from the data, privately"
+        "of a size that is estimated from the data, privately"
         if report["expected_bytes"] is None
         else f"about {plan.nbytes:,} bytes"
     )

@@ -1,0 +1,54 @@
+"""The commands of the documentation run as written, in an empty folder, and print what is shown."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def commands(page: str) -> list[tuple[str, str]]:
+    """Each command of a page and what is shown below it."""
+    found: list[tuple[str, str]] = []
+    for block in re.findall(r"```console\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, shown = part.partition("\n")
+            found.append((command, shown))
+    return found
+
+
+def matches(shown: str, output: str) -> bool:
+    """Whether the output is what is shown, in which ... stands for anything."""
+    pattern = ".*".join(re.escape(piece) for piece in shown.strip().split("..."))
+    return re.fullmatch(pattern, output.strip(), re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("page", ["guide.md", "choosing.md"])
+def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    listed = commands(page)
+    assert listed
+    for command, shown in listed:
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout
+        assert matches(shown, done.stdout), f"{command}\n{done.stdout}"
+
+
+def test_a_page_that_shows_something_else_is_noticed() -> None:
+    assert matches("a ... c", "a b c\n")
+    assert not matches("a ... c", "a b d\n")
+    assert not matches("a", "a\nb")
