@@ -36,12 +36,11 @@ def count_alone(path: str) -> int:
     with tempfile.TemporaryDirectory() as spilled:
         connection = duckdb.connect()
         connection.execute(f"SET memory_limit = '{MEMORY}'; SET temp_directory = '{spilled}'")
-        rows = connection.execute(
-            "SELECT url, count(*) FROM (SELECT user_id, url FROM (SELECT DISTINCT user_id, url FROM "
-            f"read_parquet('{path}')) QUALIFY row_number() OVER (PARTITION BY user_id ORDER BY hash(user_id, url)) <= "
-            f"{KEYS_PER_USER}) GROUP BY url"
-        ).fetchall()
-    return len(rows)
+        pairs = f"SELECT user_id, url FROM read_parquet('{path}') GROUP BY user_id, url"
+        kept = f"row_number() OVER (PARTITION BY user_id ORDER BY hash(user_id, url), url) <= {KEYS_PER_USER}"
+        counts = f"SELECT url, count(*) FROM (FROM ({pairs}) QUALIFY {kept}) GROUP BY url"
+        (rows,) = connection.execute(f"SELECT count(*) FROM ({counts})").fetchall()
+    return int(rows[0])
 
 
 def release_events(path: str) -> int:

@@ -38,7 +38,7 @@ def run() -> None:
     except SparseDPError as error:
         fail(str(error), WRONG)
     except KeyboardInterrupt:
-        fail("interrupted; nothing was written", 130)
+        fail("interrupted; no file was written, and what was debited stays debited", 130)
     except BrokenPipeError:  # whoever read the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import ParameterError, SpentError
+from ..errors import SpentError
 from .app import (
     Delta,
     Domain,
@@ -111,6 +111,8 @@ def release(
         **mechanism_options(option),
     }
     contribution = _check_parameters(counting, releasing)
+    if account is not None:
+        _check_budget(account, float(epsilon), float(delta))
     if user is None:
         say("no --user: every row is taken for a user of its own", quiet)
     if dry_run:
@@ -130,6 +132,22 @@ def _check_output(output: Path, force: bool, parts: int) -> None:
         raise FileExistsError(f"there is no directory {output.absolute().parent} to write {output.name} into")
     if not os.access(output.absolute().parent, os.W_OK):
         raise PermissionError(13, "cannot write into the directory", str(output.absolute().parent))
+
+
+def _check_budget(account: Any, epsilon: float, delta: float) -> None:
+    """Whether the budget would do now: said before the work. The debit decides, when it comes."""
+    from ..errors import BudgetError
+
+    for balance in account.ledger.datasets():
+        if balance.dataset != account.dataset:
+            continue
+        if epsilon > balance.left_epsilon or delta > balance.left_delta:
+            left = f"ε = {balance.left_epsilon:g}, δ = {balance.left_delta:g}"
+            raise BudgetError(
+                f"{account.ledger.path} has {left} left; ask for less. The table was not read, nothing was spent"
+            )
+        return
+    raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one for it")
 
 
 def _check_parameters(counting: dict[str, Any], releasing: dict[str, Any]) -> Any:
@@ -160,9 +178,7 @@ def _dry_run(
     plan = check_parameters(contribution, step=counting["step"], signed=counting["signed"], **releasing)
     left = None
     if account is not None:
-        left = next((b for b in account.ledger.datasets() if b.dataset == account.dataset), None)
-        if left is None:
-            raise ParameterError(f"{account.ledger.path} has no data set {account.dataset!r}")
+        left = next(b for b in account.ledger.datasets() if b.dataset == account.dataset)
     report = {
         "epsilon": plan.problem.epsilon,
         "delta": plan.problem.delta,

@@ -215,11 +215,16 @@ class _Query:
             own = "1" if self.value is None else self._bounded("v")
             kept = f"SELECT k, {own} AS c, bad FROM rows"
         else:
+            # Of a row that is only counted, key and user tell whether it is bad; that needs no aggregate.
+            bad = "(u IS NULL OR k IS NULL)" if self.value is None else "bool_or(bad)"
             own = self._bounded("count(*)" if self.value is None else "sum(v)")
-            # A bad row must not be hidden by the bound on keys, so its pair comes first.
+            if self.value is None and self.contribution.per_key == 1:
+                own = "1"
+            # A bad row must not be hidden by the bound on keys, so its pair comes first. The key decides between equal
+            # hashes: whatever else the database would go by could depend on other users' rows.
             kept = (
-                f"SELECT k, c, bad FROM (SELECT u, k, {own} AS c, bool_or(bad) AS bad FROM rows GROUP BY u, k) "
-                "QUALIFY row_number() OVER (PARTITION BY u ORDER BY NOT bad, hash(u, k), k) "
+                f"SELECT k, c, bad FROM (SELECT u, k, {own} AS c, {bad} AS bad FROM rows GROUP BY u, k) QUALIFY "
+                "row_number() OVER (PARTITION BY u ORDER BY NOT bad, hash(u, k), k) "
                 f"<= {self.contribution.keys}"
             )
         return (
