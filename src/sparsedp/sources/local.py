@@ -67,7 +67,7 @@ def count(
     nulls
         "refuse" rows without key, user or value, or "drop" them.
     memory_limit
-        What DuckDB may use, such as "4GB"; more goes to a temporary folder on disk.
+        What counting may use, such as "4GB"; more goes to a temporary folder on disk.
 
     """
     if nulls not in ("refuse", "drop"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import glob
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,9 @@ _READERS = {
     **{f".{kind}{packed}": "json" for kind in ("json", "jsonl", "ndjson") for packed in _PACKED},
     ".parquet": "parquet",
 }
+
+
+DATABASE_SHARE = 0.85  # of the memory that counting may use
 
 
 @dataclass(frozen=True)
@@ -72,17 +76,18 @@ def open_table(source: object, columns: list[str], memory_limit: str | None) -> 
             if os.environ.get("SPARSEDP_THREADS", "").isdigit():
                 connection.execute(f"SET threads = {max(1, int(os.environ['SPARSEDP_THREADS']))}")
             if memory_limit is not None:
-                _limit_memory(duckdb, connection, memory_limit)
+                _limit_memory(connection, memory_limit)
             yield _of_path(connection, source, columns) if _is_path(source) else _of_arrow(connection, source, columns)
         finally:
             connection.close()
 
 
-def _limit_memory(duckdb: Any, connection: Any, limit: object) -> None:
-    try:
-        connection.execute(f"SET memory_limit = {literal(str(limit))}")
-    except duckdb.Error:
-        raise ParameterError(f"memory_limit must be a size such as '4GB', got {limit!r}") from None
+def _limit_memory(connection: Any, limit: object) -> None:
+    size = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", str(limit))
+    if size is None or float(size[1]) <= 0:
+        raise ParameterError(f"memory_limit must be a size such as '4GB', got {limit!r}")
+    # The rest is for what DuckDB does not count, and for Python.
+    connection.execute(f"SET memory_limit = '{float(size[1]) * DATABASE_SHARE:.3f}{size[2]}'")
 
 
 @contextmanager
