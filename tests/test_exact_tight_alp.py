@@ -15,7 +15,8 @@ from exact import exp_up, hockey_stick
 from sparsedp.embedding import Blocks
 from sparsedp.ladder import Ladder
 from sparsedp.laws import Passing, TwoSided
-from sparsedp.mechanisms.tight_alp import TightAlpPlan, not_stored, unstored_chances
+from sparsedp.mechanisms.leftover import not_stored, unstored_chances
+from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.planning import make_problem
 from sparsedp.table import PureStage, StableStage
 

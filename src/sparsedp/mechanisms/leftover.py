@@ -1,0 +1,77 @@
+"""What the threshold stage of `tight-alp` leaves: keys that are not stored, and the rest of each step's budget.
+
+Privacy is decided by `unstored_chances` and `ratio_up`, in exact arithmetic; the floats here choose plans and decode.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_FLOOR
+from fractions import Fraction
+
+import numpy as np
+
+from ..decoding import Floats
+from ..ladder import RATIO_BITS
+from ..laws import precise
+from ..privacy import HEADROOM
+from ..table import Counts, PureStage, StableStage, Stage
+from .base import Problem
+
+
+def unstored_chances(stage: Stage, counts: int) -> list[tuple[Fraction, ...]]:
+    """P[not stored | c] for c = 0..counts - 1; for a zero of the pure stage, both of its bounds.
+
+    Tails of the noise have an error of 2^-240, far below the 1e-40 by which logarithms are widened.
+    """
+    first = tuple(1 - chance for chance in stage.passing.chance) if isinstance(stage, PureStage) else (Fraction(1),)
+    return [first, *((chance,) for chance in stage.unstored(counts - 1))]
+
+
+def ratio_up(factor: Fraction, above: Fraction, below: Fraction) -> int:
+    """Factor · above/below in units of 2^-192, rounded up: fractions would spend their time on common divisors."""
+    numerator = factor.numerator * above.numerator * below.denominator
+    denominator = factor.denominator * above.denominator * below.numerator
+    return (numerator << RATIO_BITS) // denominator + 1
+
+
+def not_stored(stage: Stage, counts: Counts) -> Floats:
+    """P[not stored | count] as floats, for decoding."""
+    rate = float(stage.noise.rate)
+    a = math.exp(-rate)
+    start = counts.astype(np.float64)
+    if isinstance(stage, StableStage):
+        start = np.maximum(start, stage.unit)
+    gap = stage.threshold - start
+    stored = np.where(
+        gap >= 1, np.exp(-rate * np.maximum(gap, 1)) / (1 + a), 1 - np.exp(-rate * (1 - np.minimum(gap, 1))) / (1 + a)
+    )
+    if isinstance(stage, StableStage):
+        stored = stored * np.minimum(counts / stage.unit, 1.0)
+    return 1 - stored
+
+
+def assumed_above(problem: Problem, stage: Stage, counts: Floats, uniform: bool = False) -> Floats:
+    """How many unstored keys are taken to be above each count: Zipf's law in units of the noise, or uniform to 2T."""
+    keys = float(problem.entries or 1)
+    if uniform:
+        return keys * np.maximum(stage.threshold - counts, 0.0) / (2 * stage.threshold)
+    return np.maximum(problem.keys_above(counts) - problem.keys_above(stage.threshold), 0.0)
+
+
+def expected_stored(problem: Problem, stage: Stage) -> float:
+    """How many pairs a plan takes the table to have."""
+    zeros = float(stage.passing.chance[1] * problem.domain) if isinstance(stage, PureStage) else 0.0
+    return zeros + float(problem.keys_above(stage.threshold))
+
+
+def step_budgets(problem: Problem, stage: Stage, shrink: float) -> list[float]:
+    """What "not stored" leaves of each step's budget, for the counts below T - 1 (from there on, nothing)."""
+    top = stage.threshold - 1
+    if problem.upper_cells is not None:
+        top = min(top, max(1, problem.upper_cells))
+    absent = not_stored(stage, np.arange(top + 1))
+    with precise(ROUND_FLOOR):
+        whole = float(problem.step_budget * HEADROOM)
+    price = np.abs(np.diff(np.log(absent)))
+    return [float(budget) for budget in np.maximum(whole - price, 1e-9) * shrink]
