@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import product
 
+import numpy as np
 import pytest
 
 from exact import exp_up, hockey_stick, independent
@@ -16,6 +17,7 @@ from sparsedp.laws import Passing, TwoSided
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
+from sparsedp.randomness import ReproducibleRandomness
 from sparsedp.table import PureStage, StableStage
 from test_laws import passing_probability
 
@@ -163,3 +165,18 @@ def test_one_real_value_that_appears_is_stored_with_at_most_delta(
     whole = math.floor(cells)
     below, above = (1 - stable_law(stage, count, 0)[UNSTORED] for count in (whole, whole + 1))
     assert (1 - (cells - whole)) * below + (cells - whole) * above <= plan.exact_delta
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_a_value_that_just_reaches_the_threshold_is_stored(pure: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The laws above are those of noisy >= T; catches a build that stores noisy > T.
+    rate = Decimal(1)
+    stage: PureStage | StableStage
+    if pure:
+        stage = PureStage.plan(rate, 1 << 40, Fraction(1, 1000))
+    else:
+        stage = StableStage.plan(rate, Fraction(1), Fraction(1, 1000))
+    noise = np.array([stage.threshold - 6, stage.threshold - 5, stage.threshold - 4])
+    monkeypatch.setattr("sparsedp.table.two_sided", lambda randomness, law, count: noise.copy())
+    ids, counts = np.array([1, 2, 3], np.uint64), np.full(3, 5)
+    assert stage.select(ids, counts, ReproducibleRandomness(1)).stored.tolist() == [False, True, True]
