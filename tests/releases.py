@@ -22,6 +22,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "stability-wide": {"mechanism": "stability", "sensitivity": 8},
     "threshold-alp-low": {"mechanism": "threshold-alp", "upper": 3},
     "retrieval-signed": {"mechanism": "retrieval", "signed": True, "sensitivity": 2},
+    "tight-alp-kept": {"mechanism": "tight-alp", "delta": 1e-6, "keep_keys": True},
+    "stability-kept": {"mechanism": "stability", "keep_keys": True},
     "compact-total": {"mechanism": "compact", "nonzero": None, "total": 50},
 }
 DIRECTORIES: dict[str, dict[str, Any]] = {"tight-alp-parts": {"mechanism": "tight-alp", "parts": 3}}

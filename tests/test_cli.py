@@ -53,6 +53,15 @@ def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 RELEASE = ("release", "visits.parquet", "--key", "url", "--user", "user", "--max-keys-per-user", 20, "--epsilon", 1)
 
 
+def test_kept_keys_are_named_at_the_top(visits: Path) -> None:
+    run(*RELEASE, "--delta", "1e-6", "--keep-keys", "-o", "v.sparsedp")
+    best = json.loads(run("top", "v.sparsedp", "-n", 2, "--json").stdout)
+    assert {entry["key"] for entry in best} == {"page 1", "page 2"}
+    assert "kept" in json.loads(run("info", "v.sparsedp", "--json").stdout)["keys"]
+    assert "needs delta > 0" in run(*RELEASE, "--keep-keys", "-o", "pure.sparsedp", code=2).stderr
+    assert not Path("pure.sparsedp").exists()
+
+
 def test_from_a_table_to_a_release_and_back(visits: Path) -> None:
     done = run(*RELEASE, "-o", "v.sparsedp")
     assert done.stdout == ""

@@ -10,12 +10,14 @@ import numpy as np
 
 from .contributions import BoundedCounts, Contribution
 from .errors import ParameterError
-from .hashing import KeySpace
-from .inputs import CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
-from .mechanisms import DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
+from .hashing import KeySpace, Partition
+from .inputs import Cells, CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
+from .keeping import keep
+from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
+from .naming import NamedCells, distinct_rows, rereadable, to_named_cells
 from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, positive_fraction, resolve_mechanism
 from .published import Release
-from .randomness import Randomness, Words, fresh_randomness
+from .randomness import Randomness, fresh_randomness
 from .spending import DEFAULT_DATASET, LedgerLike, account_of, spending
 from .table import Counts, add_noise
 
@@ -34,6 +36,7 @@ def release(
     step: float | None = None,
     signed: bool = False,
     parts: int = 1,
+    keep_keys: bool = False,
     sizing_share: float = SIZING_SHARE,
     ledger: LedgerLike | None = None,
     dataset: str = DEFAULT_DATASET,
@@ -69,6 +72,8 @@ def release(
         Values may be negative.
     parts
         Build the release in this many parts, each for its share of the keys; `save` then writes a directory.
+    keep_keys
+        Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See `Release.kept_keys`.
     ledger, dataset
         Debit the budget of a data set in this ledger, before any noise is drawn.
     options
@@ -92,6 +97,7 @@ def release(
         signed=signed,
         contribution=counts.contribution if type(counts) is BoundedCounts else None,
         parts=parts,
+        keep_keys=keep_keys,
     )
     share = check_sizing_share(sizing_share)
     # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
@@ -105,14 +111,21 @@ def release(
         plan = draft.finish(0)
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
+    if keep_keys:
+        pairs = rereadable(pairs)
     ids = key_ids(pairs, space)
+    rows = distinct_rows(ids, pairs) if keep_keys else None
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
     with spending(account, problem.epsilon, problem.delta, plan.mechanism):
-        ids, cells = to_cells(ids, pairs, draft.problem.neighbours, randomness)
-        ids, cells = cut(ids, cells, draft.problem.upper_cells)
+        neighbours, upper = draft.problem.neighbours, draft.problem.upper_cells
+        if rows is None:
+            ids, values = to_cells(ids, pairs, neighbours, randomness)
+            cells = Cells(*cut(ids, values, upper))
+        else:
+            cells = to_named_cells(ids, rows, pairs, neighbours, upper, randomness)
         if draft.sizing is not None:
-            plan = draft.finish(draft.noisy_sum(cells, randomness))
-        sides = _build_sides(plan, ids, cells, randomness)
+            plan = draft.finish(draft.noisy_sum(cells.counts, randomness))
+        sides = _build_sides(plan, cells, randomness)
         return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
 
 
@@ -129,6 +142,7 @@ def check_parameters(
     step: float | None = None,
     signed: bool = False,
     parts: int = 1,
+    keep_keys: bool = False,
     **options: object,
 ) -> Plan:
     """The plan of a release of events that are not counted yet, or `ParameterError`.
@@ -147,6 +161,7 @@ def check_parameters(
         signed=signed,
         contribution=contribution,
         parts=parts,
+        keep_keys=keep_keys,
     )
     return _plan(problem, mechanism, SIZING_SHARE, options).finish(0)
 
@@ -193,27 +208,34 @@ def _plan(problem: Problem, mechanism: str, share: float, options: dict[str, obj
     return _Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
 
 
-def _build_sides(plan: Plan, ids: Words, cells: Counts, randomness: Randomness) -> tuple[Parts, ...]:
+def _build_sides(plan: Plan, cells: Cells, randomness: Randomness) -> tuple[Parts, ...]:
     if plan.releases == 1:
-        return (_build_parts(plan, ids, cells, randomness, 0),)
-    positive, negative = cells > 0, cells < 0
+        return (_build_parts(plan, cells, randomness, 0),)
     return (
-        _build_parts(plan, ids[positive], cells[positive], randomness, 0),
-        _build_parts(plan, ids[negative], -cells[negative], randomness, 1),
+        _build_parts(plan, cells[cells.counts > 0], randomness, 0),
+        _build_parts(plan, cells[cells.counts < 0].negated(), randomness, 1),
     )
 
 
-def _build_parts(plan: Plan, ids: Words, cells: Counts, randomness: Randomness, side: int) -> Parts:
+def _build_parts(plan: Plan, cells: Cells, randomness: Randomness, side: int) -> Parts:
     parts = plan.problem.parts
-    if parts == 1:
-        return (plan.build(ids, cells, randomness),)
-    assert isinstance(plan, DivisiblePlan)
+    if not isinstance(plan, DivisiblePlan):
+        return (plan.build(cells.ids, cells.counts, randomness),)
     partition = plan.draw_partition(randomness)
-    order = np.argsort(partition.part_of(ids), kind="stable")  # ids ascend within each part
-    ids, cells = ids[order], cells[order]
-    edges = np.searchsorted(partition.part_of(ids), np.arange(parts + 1))
+    if parts == 1:
+        return (_build_part(plan, 0, partition, cells, randomness),)
+    cells = cells[np.argsort(partition.part_of(cells.ids), kind="stable")]  # ids ascend within each part
+    edges = np.searchsorted(partition.part_of(cells.ids), np.arange(parts + 1))
     # A stream for each part: whoever builds it, and in whatever order.
     return tuple(
-        plan.build_part(part, partition, ids[begin:end], cells[begin:end], randomness.for_part(side, part))
+        _build_part(plan, part, partition, cells[begin:end], randomness.for_part(side, part))
         for part, (begin, end) in enumerate(pairwise(edges.tolist()))
     )
+
+
+def _build_part(plan: DivisiblePlan, part: int, partition: Partition, cells: Cells, randomness: Randomness) -> Arrays:
+    arrays, stored = plan.build_part(part, partition, cells.ids, cells.counts, randomness)
+    if not isinstance(cells, NamedCells):
+        return arrays
+    named = cells[stored]
+    return keep(arrays, named.ids, named.names)

@@ -19,6 +19,7 @@ import numpy as np
 
 from .errors import FormatError
 from .hashing import KeySpace
+from .keeping import wrong_keys
 from .mechanisms import MECHANISMS, Arrays, DivisiblePlan, Parts, Plan, check_privacy
 from .schema import check_names, decode, encode, encode_scalar
 from .storage import Container, checksums, from_bytes, read, replacing, sync_directory, write
@@ -165,6 +166,8 @@ def verify(path: Path) -> None:
         contents = _contents(header, parts)
         for side in contents.sides:
             _refuse(contents.plan.wrong_arrays(side, thorough=True))
+            for arrays in side if contents.plan.problem.keep_keys else ():
+                _refuse(wrong_keys(arrays, contents.key_space))
 
 
 def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
@@ -241,6 +244,8 @@ def _contents(header: Container, parts: tuple[Container, ...]) -> Contents:
         raise FormatError("there are arrays that the mechanism does not have")
     for side_parts in sides:
         _refuse(plan.wrong_arrays(side_parts, thorough=False))
+    if plan.problem.keep_keys and not plan.keeps_keys:
+        raise FormatError(f"a release of {mechanism} keeps no keys")
     space = _key_space(description["keys"], plan)
     return Contents(plan.observed(sides[0]), space, sides, description["reproducible"], header.digest)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,8 +36,26 @@ from .randomness import Randomness, Words
 from .rounding import round_integers, round_sums_to_grid, round_to_grid
 from .table import LARGEST_COUNT, Counts
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 # A Mapping, (keys, values), a pandas Series, a two-column table that speaks Arrow, or a SciPy sparse row.
 CountsLike: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Ids, ascending, and their counts on the grid, none of them zero."""
+
+    ids: Words
+    counts: Counts
+
+    def __getitem__(self, which: slice | npt.NDArray[Any]) -> Self:
+        return replace(self, ids=self.ids[which], counts=self.counts[which])
+
+    def negated(self) -> Self:
+        """The same ids with their counts negated."""
+        return replace(self, counts=-self.counts)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ def make_problem(
     signed: bool = False,
     contribution: Contribution | None = None,
     parts: int = 1,
+    keep_keys: bool = False,
 ) -> Problem:
     """The public parameters, checked."""
     epsilon, delta = check_epsilon(epsilon), check_delta(delta)
@@ -57,6 +58,10 @@ def make_problem(
         raise ParameterError(f"nonzero must be at least 1, got {nonzero}")
     if not 1 <= whole_number("parts", parts) <= MOST_PARTS:
         raise ParameterError(f"parts must be in 1..{MOST_PARTS}, got {parts}")
+    if keep_keys and domain is not None:
+        raise ParameterError("keep_keys is for hashed keys; integers of a domain are stored as they are anyway")
+    if keep_keys and delta == 0:
+        raise ParameterError("keep_keys needs delta > 0: under pure privacy keys that never occurred are stored too")
     return Problem(
         epsilon=epsilon,
         delta=delta,
@@ -69,6 +74,7 @@ def make_problem(
         signed=bool(signed),
         contribution=contribution,
         parts=int(parts),
+        keep_keys=bool(keep_keys),
     )
 
 
@@ -103,6 +109,8 @@ def choose_mechanism(problem: Problem) -> tuple[str, str]:
     dense = problem.entries is not None and problem.domain <= 4 * problem.entries
     if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
+    if problem.keep_keys:
+        return "tight-alp", "small error at every count, and a table of stored keys that may be named"
     if problem.delta > SMALLEST_RETRIEVAL_DELTA:
         return "retrieval", "a sparse vector in a large domain, approximate privacy: the error of noise on every key"
     kind = "tiny delta" if problem.delta else "pure privacy"
@@ -147,6 +155,7 @@ def plan(
     step: float | None = None,
     signed: bool = False,
     parts: int = 1,
+    keep_keys: bool = False,
     **options: object,
 ) -> Plan:
     """Size, exact privacy and error of a release, from public parameters alone.
@@ -165,6 +174,7 @@ def plan(
         step=step,
         signed=signed,
         parts=parts,
+        keep_keys=keep_keys,
     )
     return create_plan(*resolve_mechanism(problem, mechanism), options)
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from . import files
 from .errors import FormatError, ParameterError, ReproducibleReleaseError
 from .hashing import Key, KeySpace
+from .keeping import kept_keys
 from .mechanisms import Parts, Plan, Reader, tables_of
 from .randomness import Words
 
@@ -152,6 +153,15 @@ class Release:
         values = np.concatenate([np.empty(0, np.int64), *(sign * table.values for sign, table in tables)])
         order = np.argsort(keys, kind="stable")
         return Stored(keys[order], values[order] * self._step)
+
+    def kept_keys(self) -> list[Key]:
+        """The stored keys as they were, in the order of `stored()`; for releases with `keep_keys` only."""
+        if not self.plan.problem.keep_keys:
+            raise ParameterError("this release knows its stored keys by their hashes only; build it with keep_keys")
+        tables = [arrays for side in self.sides for arrays in side]
+        ids = np.concatenate([arrays["table.ids"] for arrays in tables])
+        keys = [key for arrays in tables for key in kept_keys(arrays)]
+        return [keys[at] for at in np.argsort(ids, kind="stable").tolist()]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to one file, which appears under its name when it is complete and on disk.

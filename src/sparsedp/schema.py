@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache, singledispatch
@@ -57,7 +57,7 @@ def encode(value: Any, place: str, matrices: Arrays) -> Any:
         kind = [name for name, cls in KINDS.items() if type(value) is cls]
         encoded: dict[str, Any] = {"kind": kind[0]} if kind else {}
         for field in fields(value):
-            if field.compare:  # what is not compared is derived
+            if field.compare and not _is_left_out(field, getattr(value, field.name)):  # what is not compared is derived
                 encoded[field.name] = encode(getattr(value, field.name), f"{place}.{field.name}", matrices)
         return {name: item for name, item in encoded.items() if item is not _IN_MATRICES}
     if isinstance(value, tuple):
@@ -69,6 +69,10 @@ def encode(value: Any, place: str, matrices: Arrays) -> Any:
 
 
 _IN_MATRICES = object()
+
+
+def _is_left_out(field: Field[Any], value: Any) -> bool:
+    return bool(field.metadata) and value == field.default
 
 
 def encode_scalar(value: Any) -> Any:
@@ -118,15 +122,20 @@ def _decode_dataclass(cls: type, value: Any, place: str, matrices: Arrays) -> An
     named = cls in KINDS.values()
     if named and KINDS.get(str(value.get("kind"))) is not cls:
         raise FormatError(f"{place} is of the wrong kind, got {_shown(value.get('kind'))}")
-    check_names(value, (set(hints) | ({"kind"} if named else set())) - of_matrices, place)
+    absent = {field.name for field in fields(cls) if field.metadata and field.name not in value}
+    check_names(value, (set(hints) | ({"kind"} if named else set())) - of_matrices - absent, place)
     decoded = {}
     for name, hint in hints.items():
+        if name in absent:
+            continue
         own = f"{place}.{name}"
         if name in of_matrices:
             decoded[name] = _decode_matrix(matrices, own)
         else:
             decoded[name] = decode(hint, value[name], own, matrices)
     result = cls(**decoded)
+    if any(_is_left_out(field, decoded.get(field.name)) for field in fields(cls)):
+        raise FormatError(f"{place} states a default that is left out")
     try:
         wrong = next(check(result), None)
     except (ArithmeticError, ValueError) as error:
@@ -283,6 +292,8 @@ def _(problem: Problem) -> Wrong:
         yield "bounds must be positive, the loss of sizing at most that of a step"
     if problem.contribution is not None and problem.contribution.total > problem.neighbours.sensitivity:
         yield "users must not contribute more than neighbours differ by"
+    if problem.keep_keys and not (problem.hashed and problem.delta > 0):
+        yield "only hashed keys are kept, and only with a delta"
     if not 1 <= problem.parts <= 1 << 20:
         yield "parts must be in 1..2^20"
 

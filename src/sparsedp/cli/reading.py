@@ -79,7 +79,8 @@ def top(
 ) -> None:
     """The largest estimates: of the stored keys, or of candidates that you name.
 
-    A release of hashed keys does not know their names: it lists fingerprints, unless you give it candidates.
+    A release of hashed keys does not know their names, unless it was made with --keep-keys: it lists fingerprints, or
+    you give it candidates.
     """
     import numpy as np
 
@@ -90,11 +91,14 @@ def top(
     if candidates is None:
         stored = opened.stored()
         order = np.argsort(-stored.values, kind="stable")[:count]
-        hashed = opened.key_space.seed is not None
-        names: list[Any] = [f"{key:016x}" if hashed else key for key in stored.keys[order].tolist()]
-        best = list(zip(names, stored.values[order].tolist(), strict=True))
-        if hashed:
+        names: list[Any] = stored.keys[order].tolist()
+        if opened.plan.problem.keep_keys:
+            kept = opened.kept_keys()
+            names = [_printable(kept[at]) for at in order.tolist()]
+        elif opened.key_space.seed is not None:
+            names = [f"{key:016x}" for key in names]
             say("keys are hashed, so these are fingerprints; name keys with --candidates")
+        best = list(zip(names, stored.values[order].tolist(), strict=True))
     else:
         best = []
         with _open_keys(candidates) as stream:
@@ -110,6 +114,10 @@ def top(
         return
     for key, value in best:
         print(f"{value:>16,.1f}  {key}")
+
+
+def _printable(key: str | bytes | int) -> str | int:
+    return key.decode(errors="backslashreplace") if isinstance(key, bytes) else key
 
 
 @app.command()
@@ -130,7 +138,7 @@ def info(release: File, json: Json = False) -> None:
                 "neighbours": str(problem.neighbours),
                 "contribution": None if problem.contribution is None else str(problem.contribution),
                 "assumption": plan.assumption,
-                "keys": "hashed" if problem.hashed else f"integers below {problem.domain}",
+                "keys": _keys_of(problem) if problem.hashed else f"integers below {problem.domain}",
                 "nonzero": problem.nonzero,
                 "stored": len(opened.stored().keys),
                 "bytes": size,
@@ -146,6 +154,10 @@ def info(release: File, json: Json = False) -> None:
     print(guarantee(plan))
     print()
     print(plan)
+
+
+def _keys_of(problem: Any) -> str:
+    return "hashed, stored ones kept" if problem.keep_keys else "hashed"
 
 
 def guarantee(plan: Any) -> str:

@@ -61,6 +61,10 @@ def release(
     mechanism: Mechanism = "auto",
     option: Options = None,
     parts: Annotated[int, typer.Option("--parts", min=1, help="Write a directory of this many parts.")] = 1,
+    keep_keys: Annotated[
+        bool,
+        typer.Option("--keep-keys", help="Publish stored keys too, so that top can name them; needs δ > 0."),
+    ] = False,
     key_type: Annotated[
         str, typer.Option("--key-type", help="integer reads keys of text files as integers.")
     ] = "as stored",
@@ -108,6 +112,7 @@ def release(
         "domain": plain(domain),
         "mechanism": mechanism,
         "parts": parts,
+        "keep_keys": keep_keys,
         **mechanism_options(option),
     }
     contribution = _check_parameters(counting, releasing)

@@ -9,9 +9,10 @@ from dataclasses import replace
 from ..errors import ParameterError
 from ..privacy import check_number
 from .alp import AlpPlan
-from .base import Arrays, DivisiblePlan, ErrorPrediction, Parts, Plan, Problem, Reader, check_privacy, tables_of
+from .base import Arrays, DivisiblePlan, ErrorPrediction, Parts, Plan, Reader, check_privacy, tables_of
 from .compact import CompactPlan
 from .laplace import LaplacePlan
+from .problem import LEFT_OUT, Problem
 from .retrieval import RetrievalPlan
 from .stability import StabilityPlan
 from .threshold import ThresholdPlan
@@ -19,6 +20,7 @@ from .threshold_alp import ThresholdAlpPlan
 from .tight_alp import TightAlpPlan
 
 __all__ = [
+    "LEFT_OUT",
     "MECHANISMS",
     "Arrays",
     "DivisiblePlan",
@@ -79,6 +81,9 @@ def create_plan(name: str, reason: str, problem: Problem, options: dict[str, obj
     if problem.parts > 1 and not issubclass(mechanism, DivisiblePlan):
         divisible = ", ".join(name for name, plan in MECHANISMS.items() if issubclass(plan, DivisiblePlan))
         raise ParameterError(f"mechanism {name!r} has one part only, got parts = {problem.parts}; use {divisible}")
+    if problem.keep_keys and not mechanism.keeps_keys:
+        keeping = ", ".join(name for name, plan in MECHANISMS.items() if plan.keeps_keys)
+        raise ParameterError(f"mechanism {name!r} stores no keys that may be named; keep_keys needs {keeping}")
     plan = mechanism.create(problem, **options)  # type: ignore[arg-type]  # checked above
     check_privacy(plan)
     return replace(plan, reason=reason)

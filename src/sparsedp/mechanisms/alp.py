@@ -22,7 +22,8 @@ from ..hashing import MOST_ROWS, ROW_PRIME
 from ..randomness import Randomness, Words
 from ..rounding import LinearRounding
 from ..table import Counts
-from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader
+from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader
+from .problem import Problem
 
 # Without `upper`, counts beyond this many noise scales saturate.
 DEFAULT_UPPER_SCALES = 200

@@ -11,21 +11,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ..contributions import Contribution
 from ..errors import ParameterError
 from ..hashing import Partition
 from ..laws import TwoSided, float_up, precise
-from ..privacy import HEADROOM, Neighbours
 from ..randomness import Randomness, Words
 from ..table import LARGEST_COUNT, Counts, Table
+from .problem import Problem
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
@@ -33,61 +32,10 @@ ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
 Estimates: TypeAlias = npt.NDArray[np.float64]
 
 TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
+KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys.bytes": (np.uint8, (None,))}
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SAMPLES = 200_000
-
-
-@dataclass(frozen=True)
-class Problem:
-    """The public parameters that every mechanism plans from."""
-
-    epsilon: float
-    delta: float
-    neighbours: Neighbours
-    domain: int
-    hashed: bool = True  # keys are hashed to the domain, not integers of it
-    nonzero: int | None = None
-    total: Fraction | None = None
-    upper: Fraction | None = None
-    signed: bool = False
-    sizing_loss: Decimal = Decimal(0)  # step loss already spent on estimating the size
-    contribution: Contribution | None = None  # what one user may change, when it is known
-    parts: int = 1  # pieces that are built one by one, each for its share of the keys
-
-    @cached_property
-    def step_budget(self) -> Decimal:
-        """The step loss that the mechanism may spend, rounded down."""
-        with precise(ROUND_FLOOR):
-            return self.neighbours.step_budget(self.epsilon) - self.sizing_loss
-
-    @property
-    def upper_cells(self) -> int | None:
-        """`upper` in cells, rounded down."""
-        if self.upper is None:
-            return None
-        return min(LARGEST_COUNT, math.floor(self.upper / self.neighbours.step))
-
-    @property
-    def total_cells(self) -> int | None:
-        """`total` in cells, rounded up."""
-        return None if self.total is None else math.ceil(self.total / self.neighbours.step)
-
-    @property
-    def entries(self) -> int | None:
-        """The best public bound on the number of non-zero keys: `nonzero`, or `total` for integer counts."""
-        bounds = [bound for bound in (self.nonzero, self.total_cells) if bound is not None]
-        return max(1, min(bounds)) if bounds else None
-
-    def keys_above(self, counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """How many keys a plan takes to be above each count, for want of the data: Zipf's law in units of the noise."""
-        unit = min(1.0, float(self.step_budget))
-        return float(self.entries or 1) / (1 + unit * np.asarray(counts, np.float64))
-
-    def rate(self, share: Decimal = Decimal(1)) -> Decimal:
-        """The decay rate of noise that spends a share of the budget, with headroom for its thresholds."""
-        with precise(ROUND_FLOOR):
-            return self.step_budget * share * HEADROOM
 
 
 @dataclass(frozen=True)
@@ -112,6 +60,7 @@ class Plan(ABC):
     mechanism: ClassVar[str]
     estimates_sign: ClassVar[bool] = False  # whether negative counts need no second release
     needs_size: ClassVar[bool] = False  # whether `nonzero` or `total` must be known or estimated
+    keeps_keys: ClassVar[bool] = False  # whether stored keys may be published as they are
     coarsens: ClassVar[bool] = False  # whether counts move to a coarser grid when a cell has very little budget
 
     problem: Problem
@@ -136,6 +85,11 @@ class Plan(ABC):
     @abstractmethod
     def array_shapes(self) -> dict[str, ArrayShape]:
         """The arrays that each part of `build` has: their types and shapes, with None for a noisy length."""
+
+    @property
+    def table_shapes(self) -> dict[str, ArrayShape]:
+        """The arrays of the table."""
+        return TABLE_SHAPES | (KEPT_SHAPES if self.problem.keep_keys else {})
 
     @abstractmethod
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
@@ -322,6 +276,13 @@ class Plan(ABC):
         return np.clip(estimates, *self.limits)
 
 
+class Built(NamedTuple):
+    """The arrays of one part, and which of its non-zero keys are in the table."""
+
+    arrays: Arrays
+    stored: npt.NDArray[np.bool_]
+
+
 class DivisiblePlan(Plan):
     """A plan whose release can be built in parts, each with a stream of its own, for its share of the keys."""
 
@@ -330,11 +291,11 @@ class DivisiblePlan(Plan):
         return Partition(self.problem.parts, self.problem.hashed)
 
     @abstractmethod
-    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        """The arrays of one part; ids are those of its keys, ascending, and counts positive."""
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
+        """One part; ids are those of its keys, ascending, and counts positive."""
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        return self.build_part(0, self.draw_partition(randomness), ids, counts, randomness)
+        return self.build_part(0, self.draw_partition(randomness), ids, counts, randomness).arrays
 
 
 class Reader(ABC):

@@ -30,7 +30,8 @@ from ..errors import MissingDependencyError, ParameterError
 from ..laws import TwoSided, precise, round_up
 from ..randomness import Randomness, Words
 from ..table import Counts, add_noise
-from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise
+from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise
+from .problem import Problem
 
 # Exponents of Mersenne primes 2^e - 1: the more bits, the larger the counts that fit.
 FIELD_EXPONENTS = (521, 607, 1279, 2203, 4253, 9689)

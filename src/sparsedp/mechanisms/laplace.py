@@ -18,7 +18,8 @@ from ..errors import ParameterError
 from ..laws import TwoSided
 from ..randomness import Randomness, Words
 from ..table import LARGEST_COUNT, Counts, add_noise
-from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise
+from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise
+from .problem import Problem
 
 LARGEST_DOMAIN = 1 << 32
 

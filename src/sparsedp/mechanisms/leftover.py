@@ -16,7 +16,7 @@ from ..ladder import RATIO_BITS
 from ..laws import precise
 from ..privacy import HEADROOM
 from ..table import Counts, PureStage, StableStage, Stage
-from .base import Problem
+from .problem import Problem
 
 
 def unstored_chances(stage: Stage, counts: int) -> list[tuple[Fraction, ...]]:

@@ -29,7 +29,8 @@ from ..progress import stage
 from ..randomness import Randomness, Words, pieces
 from ..retrieval import MOST_REDRAWS, LinearSystem
 from ..table import Counts, Table, add_noise
-from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Problem, Reader, spread_noise, tables_of
+from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise, tables_of
+from .problem import Problem
 from .threshold import TABLE_ENTRY_NBYTES
 
 # Shares of δ: for a stored key that a neighbour lacks, for dependent rows, for an array that is too small.

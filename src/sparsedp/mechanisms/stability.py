@@ -16,7 +16,8 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..table import StableStage
-from .base import Estimates, Plan, Problem, spread_noise
+from .base import Estimates, Plan, spread_noise
+from .problem import Problem
 from .threshold import TablePlan
 
 
@@ -42,6 +43,7 @@ class StabilityPlan(TablePlan):
     reason: str = Plan.reason
 
     mechanism = "stability"
+    keeps_keys = True
 
     @classmethod
     def create(cls, problem: Problem, threshold_rule: str = "tight") -> StabilityPlan:

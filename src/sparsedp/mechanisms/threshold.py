@@ -18,18 +18,17 @@ from ..hashing import Partition
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, Stage
 from .base import (
-    TABLE_SHAPES,
-    Arrays,
     ArrayShape,
+    Built,
     DivisiblePlan,
     Estimates,
     Parts,
     Plan,
-    Problem,
     Reader,
     spread_noise,
     tables_of,
 )
+from .problem import Problem
 
 TABLE_ENTRY_NBYTES = 16
 LEAST_STORED_ZEROS = 1e-9
@@ -73,11 +72,11 @@ class TablePlan(DivisiblePlan):
 
     @property
     def array_shapes(self) -> dict[str, ArrayShape]:
-        return TABLE_SHAPES
+        return self.table_shapes
 
-    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        table = self.stage.select(ids, counts, randomness, partition, part).table
-        return {"table.ids": table.ids, "table.values": table.values}
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
+        table, stored = self.stage.select(ids, counts, randomness, partition, part)
+        return Built({"table.ids": table.ids, "table.values": table.values}, stored)
 
     def reader(self, parts: Parts) -> Reader:
         return TableReader(self, parts)

@@ -27,11 +27,11 @@ from .base import (
     Estimates,
     Parts,
     Plan,
-    Problem,
     Reader,
     spread_noise,
     tables_of,
 )
+from .problem import Problem
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 

@@ -30,19 +30,18 @@ from ..privacy import check_number
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
 from .base import (
-    TABLE_SHAPES,
-    Arrays,
     ArrayShape,
+    Built,
     DivisiblePlan,
     Estimates,
     Parts,
     Plan,
-    Problem,
     Reader,
     spread_noise,
     tables_of,
 )
 from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_budgets, unstored_chances
+from .problem import Problem
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
@@ -72,6 +71,7 @@ class TightAlpPlan(DivisiblePlan):
     mechanism = "tight-alp"
     needs_size = True
     coarsens = True
+    keeps_keys = True
 
     @classmethod
     def create(
@@ -140,7 +140,7 @@ class TightAlpPlan(DivisiblePlan):
     @property
     def array_shapes(self) -> dict[str, ArrayShape]:
         symbols = sum(level.symbols for level in self.blocks.ladder.levels)
-        return TABLE_SHAPES | {
+        return self.table_shapes | {
             "embedding.blocks": (np.uint64, (8 * self.blocks.blocks // self.problem.parts,)),
             "embedding.seeds": (np.uint64, (3,)),
             "embedding.symbols": (np.uint64, (symbols,)),
@@ -151,18 +151,19 @@ class TightAlpPlan(DivisiblePlan):
         first, second, row = randomness.words(3).tolist()
         return Partition(self.problem.parts, self.problem.hashed, (first, second, row))
 
-    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
         """Stored keys leave the embedding."""
         table, stored = self.stage.select(ids, counts, randomness, partition, part)
         # As a zero, a stored key reaches no height and leaves no trace.
         array = self.blocks.build(ids, np.where(stored, 0, counts), randomness, partition, part)
-        return {
+        arrays = {
             "table.ids": table.ids,
             "table.values": table.values,
             "embedding.blocks": array,
             "embedding.seeds": np.array(partition.seeds, np.uint64),
             "embedding.symbols": self.blocks.of_part(partition.parts).count_symbols(array),
         }
+        return Built(arrays, stored)
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         yield from super().wrong_arrays(parts, thorough)

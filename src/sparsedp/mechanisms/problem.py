@@ -1,0 +1,73 @@
+"""The public parameters that every mechanism plans from."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..contributions import Contribution
+from ..laws import precise
+from ..privacy import HEADROOM, Neighbours
+from ..table import LARGEST_COUNT
+
+# Fields that a file does not have while they have their default: they came after the first files.
+LEFT_OUT = {"left_out": True}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Privacy, neighbours, keys and bounds, as they were asked for."""
+
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    domain: int
+    hashed: bool = True  # keys are hashed to the domain, not integers of it
+    nonzero: int | None = None
+    total: Fraction | None = None
+    upper: Fraction | None = None
+    signed: bool = False
+    sizing_loss: Decimal = Decimal(0)  # step loss already spent on estimating the size
+    contribution: Contribution | None = None  # what one user may change, when it is known
+    parts: int = 1  # pieces that are built one by one, each for its share of the keys
+    keep_keys: bool = field(default=False, metadata=LEFT_OUT)  # stored keys are published as they are, not only hashed
+
+    @cached_property
+    def step_budget(self) -> Decimal:
+        """The step loss that the mechanism may spend, rounded down."""
+        with precise(ROUND_FLOOR):
+            return self.neighbours.step_budget(self.epsilon) - self.sizing_loss
+
+    @property
+    def upper_cells(self) -> int | None:
+        """`upper` in cells, rounded down."""
+        if self.upper is None:
+            return None
+        return min(LARGEST_COUNT, math.floor(self.upper / self.neighbours.step))
+
+    @property
+    def total_cells(self) -> int | None:
+        """`total` in cells, rounded up."""
+        return None if self.total is None else math.ceil(self.total / self.neighbours.step)
+
+    @property
+    def entries(self) -> int | None:
+        """The best public bound on the number of non-zero keys: `nonzero`, or `total` for integer counts."""
+        bounds = [bound for bound in (self.nonzero, self.total_cells) if bound is not None]
+        return max(1, min(bounds)) if bounds else None
+
+    def keys_above(self, counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """How many keys a plan takes to be above each count, for want of the data: Zipf's law in units of the noise."""
+        unit = min(1.0, float(self.step_budget))
+        return float(self.entries or 1) / (1 + unit * np.asarray(counts, np.float64))
+
+    def rate(self, share: Decimal = Decimal(1)) -> Decimal:
+        """The decay rate of noise that spends a share of the budget, with headroom for its thresholds."""
+        with precise(ROUND_FLOOR):
+            return self.step_budget * share * HEADROOM

@@ -1,0 +1,96 @@
+"""Cells of keys that will be named if they are stored.
+
+A key may be named only because its own noisy count reached the threshold (docs/privacy.md, "Kept keys"). That is true
+of keys, not of fingerprints: a rare key that shares its fingerprint with a frequent one must stay unnamed. So keys
+are told apart here to the end: the values of equal fingerprints are not summed, and noise is drawn for each key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native, arrow
+from .errors import InputError
+from .hashing import Key
+from .inputs import Cells, Pairs
+from .keeping import canonical
+from .privacy import Neighbours
+from .randomness import Randomness, Words
+from .rounding import round_integers, round_to_grid
+from .table import LARGEST_COUNT
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NamedCells(Cells):
+    """Cells of distinct keys that are known; keys may share an id."""
+
+    keys: Any  # the caller's collection
+    rows: Rows  # where in it each key is
+
+    def __getitem__(self, which: slice | npt.NDArray[Any]) -> Self:
+        return replace(super().__getitem__(which), rows=self.rows[which])
+
+    @property
+    def names(self) -> list[Key]:
+        """The keys."""
+        return _take(self.keys, self.rows)
+
+
+def rereadable(pairs: Pairs) -> Pairs:
+    """The pairs with keys that can be read by position."""
+    readable = isinstance(pairs.keys, (list, tuple, np.ndarray)) or any(
+        hasattr(pairs.keys, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_numpy")
+    )
+    return pairs if readable or not isinstance(pairs.keys, Iterable) else replace(pairs, keys=list(pairs.keys))
+
+
+def distinct_rows(ids: Words, pairs: Pairs) -> Rows:
+    """The rows ascending by id, or `InputError` if a key has several; only equal ids can be of one key."""
+    ids, rows = _native.sort_pairs(ids, np.arange(len(ids), dtype=np.int64))
+    same = ids[1:] == ids[:-1]
+    if same.any():
+        shared = np.union1d(np.flatnonzero(same), np.flatnonzero(same) + 1)
+        seen: dict[bytes, int] = {}
+        for row, key in zip(rows[shared].tolist(), _take(pairs.keys, rows[shared]), strict=True):
+            first = seen.setdefault(canonical(key), row)
+            if first != row:
+                both = f"at positions {min(first, row)} and {max(first, row)}"
+                raise InputError(f"key {key!r} occurs {both}; to keep keys, sum the values of each key first")
+    return rows
+
+
+def to_named_cells(
+    ids: Words, rows: Rows, pairs: Pairs, neighbours: Neighbours, upper: int | None, randomness: Randomness
+) -> NamedCells:
+    """The value of every key on the grid, cut to ±upper; zeros are gone."""
+    values = pairs.values[rows]
+    if values.dtype.kind != "i":
+        cells = round_to_grid(values.astype(np.float64), neighbours.step, randomness)
+    else:
+        cells = np.clip(values, -LARGEST_COUNT, LARGEST_COUNT)
+        if neighbours.real:
+            cells = round_integers(cells, int(neighbours.step / pairs.unit), randomness)
+    most = LARGEST_COUNT if upper is None else upper
+    cells = np.clip(cells, -most, most)
+    return NamedCells(ids[rows], cells, pairs.keys, rows)[cells != 0]
+
+
+def _take(keys: Any, rows: Rows) -> list[Key]:
+    """The keys of some rows of a list, an array or a column."""
+    if isinstance(keys, (list, tuple)):
+        return [keys[row] for row in rows.tolist()]
+    if isinstance(keys, np.ndarray):
+        taken: list[Key] = keys[rows].tolist()
+        return taken
+    column = arrow.as_chunked_array(keys)
+    return [column[row].as_py() for row in rows.tolist()]  # Arrow's take has no views, and may overflow its offsets
