@@ -54,7 +54,7 @@ RELEASE = ("release", "visits.parquet", "--key", "url", "--user", "user", "--max
 
 
 def test_kept_keys_are_named_at_the_top(visits: Path) -> None:
-    run(*RELEASE, "--delta", "1e-6", "--keep-keys", "-o", "v.sparsedp")
+    run(*RELEASE, "--epsilon", 40, "--delta", "1e-6", "--keep-keys", "-o", "v.sparsedp")
     best = json.loads(run("top", "v.sparsedp", "-n", 2, "--json").stdout)
     assert {entry["key"] for entry in best} == {"page 1", "page 2"}
     assert "kept" in json.loads(run("info", "v.sparsedp", "--json").stdout)["keys"]
