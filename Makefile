@@ -33,7 +33,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.accuracy
 
 report: setup
-	$(BIN)/python -m sparsedp.experiments
+	$(BIN)/sparsedp reproduce --out report
 
 clean:
-	rm -rf .venv build
+	rm -rf .venv build report

@@ -1,5 +1,6 @@
 // The paper's bit array: ALP1-projection (set bits) and ALP1-estimator (average of the maximisers).
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -43,12 +44,38 @@ class MaximiserAverage {
             ++count;
         }
     }
+    int64_t height() const { return walk; }
+    // 64 steps that are known to reach no maximum.
+    void skip(int64_t climbed) {
+        position += 64;
+        walk += climbed;
+    }
     double value() const { return static_cast<double>(sum) / static_cast<double>(count); }
 
    private:
     int64_t walk = 0, best = 0;
     uint64_t position = 0, sum = 0, count = 1;
 };
+
+// The same on bits that lie one after the other, lowest first. Only words that come within 64 steps of the largest
+// partial sum at a word's end can hold a maximiser; of all others it is enough to count the ones.
+inline double estimate_words(const uint64_t* words, size_t levels) {
+    const size_t whole = levels / 64;
+    int64_t walk = 0, best = 0;
+    for (size_t w = 0; w < whole; ++w) {
+        walk += 2 * __builtin_popcountll(words[w]) - 64;
+        best = std::max(best, walk);
+    }
+    MaximiserAverage average;
+    for (size_t w = 0; w < whole; ++w) {
+        if (average.height() + 64 < best)
+            average.skip(2 * __builtin_popcountll(words[w]) - 64);
+        else
+            for (size_t step = 0; step < 64; ++step) average.step(words[w] >> step & 1);
+    }
+    for (size_t step = 0; step < levels % 64; ++step) average.step(words[whole] >> step & 1);
+    return average.value();
+}
 
 inline double estimate_unary(const ColumnLayout& layout, const uint64_t* array, uint64_t id) {
     MaximiserAverage average;

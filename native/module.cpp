@@ -229,15 +229,12 @@ static Out<double> estimate_columns(In<uint64_t> array, InMatrix coefficients, u
     return map<double>(ids.size(), [=](size_t i) { return estimate_unary(layout, bits, x[i]); });
 }
 
-// ALP1-estimator on explicit bits, one row of `levels` bits per estimate: for simulations and tests.
-static Out<double> estimate_bits(nb::ndarray<const uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> bits) {
-    const size_t levels = bits.shape(1);
-    const uint8_t* b = bits.data();
-    return map<double>(bits.shape(0), [=](size_t i) {
-        MaximiserAverage average;
-        for (size_t level = 0; level < levels; ++level) average.step(b[i * levels + level] != 0);
-        return average.value();
-    });
+// ALP1-estimator on explicit bits, one row of words per estimate: for simulations.
+static Out<double> estimate_rows(InMatrix words, size_t levels) {
+    const size_t stride = words.shape(1);
+    require(levels <= 64 * stride, "more levels than bits");
+    const uint64_t* w = words.data();
+    return map<double>(words.shape(0), [=](size_t i) { return estimate_words(w + i * stride, levels); });
 }
 
 static Out<uint64_t> unary_heights(In<uint64_t> counts, uint64_t cap, uint64_t slope_whole, uint64_t slope_fraction,
@@ -338,7 +335,7 @@ NB_MODULE(_native, m) {
           nb::arg("ids"), nb::arg("heights"));
     m.def("estimate_columns", &estimate_columns, nb::arg("array"), nb::arg("coefficients"), nb::arg("rows"),
           nb::arg("ids"));
-    m.def("estimate_bits", &estimate_bits, nb::arg("bits"));
+    m.def("estimate_rows", &estimate_rows, nb::arg("words"), nb::arg("levels"));
     m.def("unary_heights", &unary_heights, nb::arg("counts"), nb::arg("cap"), nb::arg("slope_whole"),
           nb::arg("slope_fraction"), nb::arg("levels"), nb::arg("words"));
     m.def("round_to_grid", &round_to_grid, nb::arg("values"), nb::arg("numerator"), nb::arg("denominator"),

@@ -10,7 +10,7 @@ import pytest
 import sparsedp
 from sparsedp import bounds
 from sparsedp.bounds import AlpBounds
-from sparsedp.experiments.error_distribution import simulate_errors
+from sparsedp.experiments.simulation import simulate_errors
 from sparsedp.mechanisms.threshold import worst_thresholded_error
 
 

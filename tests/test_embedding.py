@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from sparsedp import _native
-from sparsedp.embedding import Columns, dyadic_flip_probability
+from sparsedp.embedding import Columns, dyadic_flip_probability, estimate_bits
 from sparsedp.hashing import draw_row_functions
 from sparsedp.randomness import ReproducibleRandomness
 from sparsedp.rounding import LinearRounding
@@ -52,13 +52,23 @@ def test_the_worked_example_of_the_paper() -> None:
 
 @pytest.mark.parametrize("levels", [1, 2, 7, 12])
 def test_the_estimator_is_the_papers_on_every_bit_string(levels: int) -> None:
-    bits = (np.arange(1 << levels)[:, None] >> np.arange(levels) & 1).astype(np.uint8)
-    assert _native.estimate_bits(bits).tolist() == [paper_estimator(row) for row in bits]
+    bits = np.arange(1 << levels)[:, None] >> np.arange(levels) & 1 == 1
+    assert estimate_bits(bits).tolist() == [paper_estimator(row) for row in bits]
+
+
+@pytest.mark.parametrize("levels", [63, 64, 65, 200, 1667])
+def test_the_estimator_skips_no_maximiser_of_long_rows(levels: int) -> None:
+    # Steep, flat and falling walks: words far below the maximum are skipped, and ties are at any distance.
+    random = np.random.default_rng(levels)
+    for chance in (0.1, 0.48, 0.5, 0.52, 0.9):
+        bits = random.random((300, levels)) < chance
+        bits[:, : levels // 2] |= random.random((300, levels // 2)) < 0.3
+        assert estimate_bits(bits).tolist() == [paper_estimator(row) for row in bits]
 
 
 def test_all_zeros_estimate_zero_and_all_ones_the_top() -> None:
-    assert _native.estimate_bits(np.zeros((1, 9), np.uint8))[0] == 0
-    assert _native.estimate_bits(np.ones((1, 9), np.uint8))[0] == 9
+    assert estimate_bits(np.zeros((1, 9), bool))[0] == 0
+    assert estimate_bits(np.ones((1, 9), bool))[0] == 9
 
 
 def test_projection_sets_exactly_the_unary_bits() -> None:

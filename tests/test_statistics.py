@@ -10,7 +10,7 @@ import opendp.prelude as dp
 import pytest
 
 import sparsedp
-from sparsedp.experiments.error_distribution import simulate_errors
+from sparsedp.experiments.simulation import simulate_errors
 from sparsedp.laws import Passing, TwoSided
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.randomness import ReproducibleRandomness, reproducible_for_tests

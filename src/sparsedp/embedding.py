@@ -66,6 +66,13 @@ class Columns:
         return self.flip_probability.numerator, denominator.bit_length() - 1
 
 
+def estimate_bits(bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+    """ALP1-estimator on explicit bits, one row for each estimate."""
+    padded = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), np.bool_)
+    padded[:, : bits.shape[1]] = bits
+    return _native.estimate_rows(np.packbits(padded, axis=1, bitorder="little").view(np.uint64), bits.shape[1])
+
+
 BLOCK_BITS = 512
 _BLOCK_WORDS = BLOCK_BITS // 64
 _CHUNK_BLOCKS = 2048

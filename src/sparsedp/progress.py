@@ -65,3 +65,16 @@ def waiting(description: str, future: Future[Any], percent: Callable[[], float] 
             if done >= 0:
                 shown.update(task, completed=done)
             wait([future], timeout=0.1)
+
+
+@contextmanager
+def counting(description: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Work in `total` long steps: a bar on a terminal, else a line when it begins."""
+    if not _watched():
+        if sys.stderr is not None:
+            print(f"{description}: {total} steps", file=sys.stderr, flush=True)
+        yield lambda _: None
+        return
+    with _bar() as shown:
+        task = shown.add_task(description, total=total)
+        yield lambda done: shown.advance(task, done)

@@ -14,9 +14,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from .. import _native
 from ..bounds import AlpBounds
-from ..embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability
+from ..embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability, estimate_bits
 from ..errors import ParameterError
 from ..hashing import MOST_ROWS, ROW_PRIME
 from ..randomness import Randomness, Words
@@ -109,7 +108,7 @@ class Embedding:
         bits = np.arange(levels) < heights[:, None]
         bits |= random.random(bits.shape, np.float32) < self.collision
         bits ^= random.random(bits.shape, np.float32) < float(self.columns.flip_probability)
-        return _native.estimate_bits(bits.view(np.uint8)) / float(self.rounding.slope)
+        return estimate_bits(bits) / float(self.rounding.slope)
 
     @property
     def collision(self) -> float:

@@ -1,0 +1,41 @@
+"""The command that shows the evidence: reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .app import Json, Quiet, app, say, show
+
+
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the report into.")] = Path("report"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer runs and points: a minute instead of a quarter of an hour.")
+    ] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only this experiment; repeatable.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the simulations.")] = 2021,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compute every figure and number of the paper anew, and compare all mechanisms and other libraries.
+
+    Writes index.html, figures and results.json. An interrupted run goes on where it was. Exit code 1 if a number of the
+    paper is missed.
+    """
+    from ..experiments.reproduction import reproduce as run
+
+    sections = run(out, quick, only or (), lambda words: say(words, quiet), seed)
+    checks = [check for section in sections for check in section.checks]
+    if json:
+        show([vars(check) | {"reached": check.reached} for check in checks])
+    else:
+        for check in checks:
+            verdict = "agrees" if check.reached else "DIFFERS"
+            print(f"{check.name:62} {check.expected:9.2f} {check.measured:9.2f} ± {check.tolerance:<8.2f} {verdict}")
+    say(f"{out / 'index.html'}", quiet)
+    if not all(check.reached for check in checks):
+        raise typer.Exit(1)

@@ -1,0 +1,77 @@
+"""A long computation in pieces that are remembered: what was computed is read again, and an interrupted run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from ..progress import counting
+from ..storage import replacing
+
+Work = Callable[[], Any]
+
+
+@cache
+def program_digest() -> str:
+    """A digest of the package's own files: pieces are remembered for this very program."""
+    package = Path(__file__).parent.parent
+    files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".so", ".pyd"))
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Where results are remembered, how thorough to be, and the seed of everything random."""
+
+    folder: Path
+    quick: bool
+    seed: int
+
+    def pieces(self, title: str, tasks: Mapping[str, Work], parallel: bool = False) -> dict[str, Any]:
+        """The JSON-able result of each task: remembered, or computed now, in several processes if `parallel`.
+
+        Tasks that are timed must not be parallel.
+        """
+        folder = self.folder / f"{program_digest()}-{'quick' if self.quick else 'full'}-{self.seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = {name: folder / (re.sub(r"[^0-9A-Za-z.]+", "-", f"{title} {name}") + ".json") for name in tasks}
+        assert len(set(paths.values())) == len(paths)
+        missing = {name: tasks[name] for name in tasks if not paths[name].exists()}
+        with counting(title, len(tasks)) as advance:
+            advance(len(tasks) - len(missing))
+            for name, result in _results(missing, parallel):
+                with replacing(paths[name]) as file:
+                    file.write(json.dumps(result).encode())
+                advance(1)
+        return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+
+
+def _results(tasks: Mapping[str, Work], parallel: bool) -> Any:
+    if not parallel or len(tasks) < 2:
+        yield from ((name, work()) for name, work in tasks.items())
+        return
+    # A fork would share the threads' locks; SPARSEDP_THREADS keeps each worker to one core.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _one_thread) as pool:
+        futures = {pool.submit(work): name for name, work in tasks.items()}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _one_thread() -> None:
+    os.environ["SPARSEDP_THREADS"] = "1"
