@@ -24,7 +24,7 @@ EPSILON = 1.0
 MECHANISMS = ("threshold", "threshold-alp", "stability", "tight-alp", "retrieval")
 _WORD = re.compile(r"[a-z]+")
 _QUICK_FILES = 250
-_DRAWN = 3000
+_DRAWN = 1000
 
 
 def pairs_of_words(quick: bool) -> Counter[str]:

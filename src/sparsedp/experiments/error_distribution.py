@@ -130,8 +130,9 @@ def _draw(figure: Any, found: Any, percentile: float) -> None:
     axes = figure.subplots()
     middles = (_EDGES[:-1] + _EDGES[1:]) / 2
     axes.fill_between(middles, found["density"], step="mid", alpha=0.5, label="ALP, α = 3, collision 0.1")
-    for scale, style in ((1.0, "-"), (4.5, "--")):
-        axes.plot(middles, np.exp(-np.abs(middles) / scale) / (2 * scale), style, label=f"Laplace, scale {scale:g}")
+    for scale, style, colour in ((1.0, "-", "C3"), (4.5, "--", "C1")):
+        density = np.exp(-np.abs(middles) / scale) / (2 * scale)
+        axes.plot(middles, density, style, color=colour, label=f"Laplace, scale {scale:g}")
     for sign in (-1, 1):
         axes.axvline(sign * percentile, color="grey", linestyle=":", label="90 % of errors" if sign > 0 else None)
     axes.set_xlim(-40, 40)

@@ -111,15 +111,20 @@ def _points(quick: bool) -> dict[str, dict[float, tuple[int, int, float, int]]]:
 
 
 def _draw(figure: Any, curves: Any, measured: str, law: str | None, label: str) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     for axes, (sweep, lines) in zip(figure.subplots(1, 4, sharey=True), curves.items(), strict=True):
         for mechanism, line in lines.items():
-            axes.plot(line["values"], line[measured], "o-", color=colour_of(mechanism), label=mechanism, markersize=3)
+            shown = [y or math.nan for y in line[measured]]  # a logarithmic axis has no zero
+            axes.plot(line["values"], shown, "o-", color=colour_of(mechanism), label=mechanism, markersize=3)
             if law is not None:
                 constant = line[measured][0] / line[law][0]
                 axes.plot(
                     line["values"], [constant * x for x in line[law]], "--", color=colour_of(mechanism), alpha=0.6, lw=1
                 )
         axes.set_xscale("log", base=2 if sweep == "d" else 10)
+        axes.xaxis.set_major_locator(LogLocator(2 if sweep == "d" else 10, numticks=4))
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set_yscale("log")
         axes.set_xlabel(sweep)
     figure.axes[0].set_ylabel(label)

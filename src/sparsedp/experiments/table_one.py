@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..bounds import geometric_mean_error
 from .sections import Drawn, Grid, Section, duration, number
 from .study import Study
 from .workloads import APPROXIMATE, DELTA, PURE, RANGES, Workload, gather_seconds, measure
@@ -71,9 +72,9 @@ def run(study: Study) -> Section:
 
 
 def _overall(found: Any) -> float:
-    """The mean error over ranges up to 60, in units of that of the noise alone (0.85 at ε = 1)."""
+    """The mean error over ranges up to 60, in units of that of noise on every key."""
     means = [found["errors"][name]["mean"] for name in ("1", "2–5", "6–20", "21–60") if name in found["errors"]]
-    return float(np.mean(means)) / 0.85
+    return float(np.mean(means)) / geometric_mean_error(1.0)
 
 
 def _grid(domain: str, epsilon: float, names: list[str], found: Any, settings: Any, gather: float) -> Grid:

@@ -52,10 +52,10 @@ def run(study: Study) -> Section:
                 "figure-1",
                 "One flipped bit: the fourth of the key's bits reads 0 instead of 1.",
                 lambda f: _array(f, data),
-                (7, 2.6),
+                (7, 3.0),
             ),
             Drawn(
-                "figure-2", "The walk is highest at 3 and 5, so the estimate is 4.", lambda f: _walk(f, data), (7, 2.8)
+                "figure-2", "The walk is highest at 3 and 5, so the estimate is 4.", lambda f: _walk(f, data), (7, 3.0)
             ),
         ],
         checks=[
@@ -81,6 +81,7 @@ def _array(figure: Any, data: Any) -> None:
             changed = data["exact"][row][level] != data["noisy"][row][level]
             colour = "C1" if name == "noisy" and changed else "C0"
             axes.add_patch(_square(level, row, colour))
+        axes.grid(visible=False)
         axes.set_title("the key's bits" if name == "exact" else "after the flips")
         axes.set_xticks(range(LEVELS), range(1, LEVELS + 1))
         axes.set_yticks([])
