@@ -143,30 +143,40 @@ struct NoSource {
     double read(const Place&) const { return answer; }
 };
 
-// A linear system; the XOR of a key's slots falls into a bucket that has a value.
+// A linear system in each part; the XOR of a key's slots falls into a bucket that has a value.
 struct SlotSource {
-    SlotHash hash;
-    size_t width;
-    const uint8_t* packed;
+    struct System {
+        SlotHash hash;
+        const uint8_t* packed;
+    };
+
+    Placement place;
+    std::vector<System> systems;
+    size_t width, slots;
     BucketIndex buckets;
     const double* values;
 
     struct Place {
-        uint64_t slots[most_slots];
+        size_t part;
+        uint64_t at[most_slots];
     };
 
     Place locate(uint64_t id) const {
-        Place at;
-        hash(id, at.slots);
-        for (size_t j = 0; j < hash.slots; ++j) __builtin_prefetch(packed + at.slots[j] * width);
-        return at;
+        Place found;
+        const uint64_t parts = systems.size();
+        found.part = parts == 1 ? 0 : static_cast<size_t>(static_cast<uint128>(place(id)) * parts >> 64);
+        const System& system = systems[found.part];
+        system.hash(id, found.at);
+        for (size_t j = 0; j < slots; ++j) __builtin_prefetch(system.packed + found.at[j] * width);
+        return found;
     }
-    size_t part(const Place&) const { return 0; }
-    double read(const Place& at) const {
+    size_t part(const Place& found) const { return found.part; }
+    double read(const Place& found) const {
+        const uint8_t* packed = systems[found.part].packed;
         uint64_t sum = 0;
-        for (size_t j = 0; j < hash.slots; ++j) {
+        for (size_t j = 0; j < slots; ++j) {
             uint64_t word;
-            std::memcpy(&word, packed + at.slots[j] * width, 8);
+            std::memcpy(&word, packed + found.at[j] * width, 8);
             sum ^= word;
         }
         return values[buckets(sum)];

@@ -116,29 +116,37 @@ class BlockReader {
 
 class SlotReader {
    public:
-    SlotReader(nb::list tables, In<uint8_t> packed, size_t width, uint64_t k0, uint64_t k1, size_t slots,
-               uint64_t segment, In<uint64_t> lasts, In<double> values)
-        : packed_(packed),
+    SlotReader(nb::list tables, std::vector<In<uint8_t>> packed, std::vector<In<uint64_t>> seeds, bool hashed,
+               size_t width, size_t slots, uint64_t segment, In<uint64_t> lasts, In<double> values)
+        : packed_(std::move(packed)),
           lasts_(lasts),
           values_(values),
-          reader_(source(width, slot_hash(k0, k1, slots, segment)), indices(tables, kept_), {1, 0}) {
-        require(kept_.size() == 1, "one table");
+          reader_(source(seeds, hashed, width, slots, segment), indices(tables, kept_), {1, 0}) {
+        require(kept_.size() == packed_.size(), "one table for each part");
     }
 
     Out<double> read(In<uint64_t> ids) const { return read_all(reader_, ids); }
     double read_one(uint64_t id) const { return reader_.read_one(id); }
 
    private:
-    SlotSource source(size_t width, SlotHash hash) const {
+    SlotSource source(const std::vector<In<uint64_t>>& seeds, bool hashed, size_t width, size_t slots,
+                      uint64_t segment) const {
         require(width >= 1 && width <= 8, "a slot has 1..8 bytes");
-        require(packed_.size() == hash.slots * hash.segment * width + 8, "the array must hold the slots and eight bytes");
+        require(!packed_.empty() && packed_.size() == seeds.size(), "one seed for each part");
+        std::vector<SlotSource::System> systems;
+        for (size_t part = 0; part < packed_.size(); ++part) {
+            require(seeds[part].size() == 2, "a seed has two words");
+            require(packed_[part].size() == slots * segment * width + 8, "an array must hold the slots and eight bytes");
+            const SlotHash hash = slot_hash(seeds[part](0), seeds[part](1), slots, segment);
+            systems.push_back({hash, packed_[part].data()});
+        }
         require(lasts_.size() >= 1 && lasts_.size() == values_.size(), "one value for each bucket");
         for (size_t i = 1; i < lasts_.size(); ++i) require(lasts_(i - 1) < lasts_(i), "buckets must ascend");
         const BucketIndex buckets(lasts_.data(), lasts_.size(), static_cast<unsigned>(8 * width));
-        return {hash, width, packed_.data(), buckets, values_.data()};
+        return {{hashed, 0, 0}, std::move(systems), width, slots, buckets, values_.data()};
     }
 
-    In<uint8_t> packed_;
+    std::vector<In<uint8_t>> packed_;
     In<uint64_t> lasts_;
     In<double> values_;
     std::vector<nb::object> kept_;
@@ -163,9 +171,10 @@ void register_readers(nb::module_& m) {
         .def("read", &BlockReader::read, nb::arg("ids"))
         .def("read_one", &BlockReader::read_one, nb::arg("id"));
     nb::class_<SlotReader>(m, "SlotReader")
-        .def(nb::init<nb::list, In<uint8_t>, size_t, uint64_t, uint64_t, size_t, uint64_t, In<uint64_t>, In<double>>(),
-             nb::arg("tables"), nb::arg("packed"), nb::arg("width"), nb::arg("k0"), nb::arg("k1"), nb::arg("slots"),
-             nb::arg("segment"), nb::arg("lasts"), nb::arg("values"))
+        .def(nb::init<nb::list, std::vector<In<uint8_t>>, std::vector<In<uint64_t>>, bool, size_t, size_t, uint64_t,
+                      In<uint64_t>, In<double>>(),
+             nb::arg("tables"), nb::arg("packed"), nb::arg("seeds"), nb::arg("hashed"), nb::arg("width"),
+             nb::arg("slots"), nb::arg("segment"), nb::arg("lasts"), nb::arg("values"))
         .def("read", &SlotReader::read, nb::arg("ids"))
         .def("read_one", &SlotReader::read_one, nb::arg("id"));
 }

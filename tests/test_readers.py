@@ -106,7 +106,7 @@ def test_slots_are_read_as_their_xor(width: int, slots: int) -> None:
     lasts = sorted({largest, largest // 3, largest // 2, largest // 300})
     values = np.arange(float(len(lasts)))
     table = _native.Table(wanted[:10], np.arange(10) - 100)
-    reader = system.reader(table, packed, seed, np.array(lasts, np.uint64), values)
+    reader = system.reader([table], [packed], [seed], True, np.array(lasts, np.uint64), values)
     rows = _native.slots_of(int(seed[0]), int(seed[1]), slots, 400, wanted).reshape(-1, slots)
     data, numbers = packed.tobytes(), []
     for row in rows.tolist():
@@ -125,7 +125,9 @@ def test_every_edge_of_a_bucket_belongs_to_the_right_one() -> None:
     table = _native.Table(np.empty(0, np.uint64), np.empty(0, np.int64))
     for number in sorted({max(0, edge + d) for edge in lasts for d in (-1, 0, 1) if edge + d <= 65_535}):
         packed = np.frombuffer(number.to_bytes(2, "little") + bytes(4 + 8), np.uint8)
-        reader = system.reader(table, packed, np.zeros(2, np.uint64), np.array(lasts, np.uint64), np.arange(6.0))
+        reader = system.reader(
+            [table], [packed], [np.zeros(2, np.uint64)], True, np.array(lasts, np.uint64), np.arange(6.0)
+        )
         assert reader.read(np.zeros(1, np.uint64))[0] == np.searchsorted(lasts, number)
 
 
@@ -143,4 +145,4 @@ def test_readers_refuse_what_does_not_fit() -> None:
         ([1], 1, packed[:-1], "hold the slots"),
     ]:
         with pytest.raises(ValueError, match=message):
-            system.reader(table, slots, seed, np.array(lasts, np.uint64), np.zeros(values))
+            system.reader([table], [slots], [seed], True, np.array(lasts, np.uint64), np.zeros(values))

@@ -102,10 +102,10 @@ class SlotReader:
     def __init__(
         self,
         tables: list[Table],
-        packed: npt.NDArray[np.uint8],
+        packed: list[npt.NDArray[np.uint8]],
+        seeds: list[_Words],
+        hashed: bool,
         width: int,
-        k0: int,
-        k1: int,
         slots: int,
         segment: int,
         lasts: _Words,

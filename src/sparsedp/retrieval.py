@@ -104,16 +104,18 @@ class LinearSystem:
 
     def reader(
         self,
-        table: _native.Table,
-        packed: npt.NDArray[np.uint8],
-        seed: Words,
+        tables: list[_native.Table],
+        packed: list[npt.NDArray[np.uint8]],
+        seeds: list[Words],
+        hashed: bool,
         lasts: Words,
         values: npt.NDArray[np.float64],
     ) -> _native.SlotReader:
-        """Answers ids: the value of a stored one, else that of the bucket its XOR falls into; lasts end the buckets."""
-        return _native.SlotReader(
-            [table], packed, self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, lasts, values
-        )
+        """Answers ids: the value of a stored one, else that of the bucket its XOR falls into; lasts end the buckets.
+
+        There is a table, an array of slots and a seed for each part.
+        """
+        return _native.SlotReader(tables, packed, seeds, hashed, self.width, self.slots, self.segment, lasts, values)
 
 
 def _bound(keys: int, slots: int, segment: int, with_given: bool) -> float:

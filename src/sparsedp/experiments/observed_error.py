@@ -43,7 +43,7 @@ def run(study: Study) -> Section:
         "observed-error",
         "Figure 3b: the observed error",
         f"The same grid, {runs:,} runs a point: x uniform in [0, 5000], rounded, collided and flipped as in the "
-        "mechanism `alp`. Bands are five "
+        "mechanism alp. Bands are five "
         "standard errors.",
         {
             "alphas": alphas,

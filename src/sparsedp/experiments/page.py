@@ -32,6 +32,7 @@ table { border-collapse: collapse; font-size: .82rem; white-space: nowrap; font-
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line); }
 th { background: var(--soft); }
 th:first-child, td:first-child, td.words { text-align: left; }
+.checks td:first-child, .checks td.words { white-space: normal; min-width: 8rem; }
 .good { color: var(--good); }
 .bad { color: var(--bad); font-weight: bold; }
 nav { font-size: .92rem; }
@@ -96,7 +97,7 @@ def _all_checks(sections: Sequence[Section]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("the paper's number", "paper", "here", "±", "", ""))
     missed = sum(not check.reached for check in checks)
     verdict = f"All {len(checks)} numbers agree." if not missed else f"{missed} of {len(checks)} numbers differ."
-    table = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>'
+    table = f'<div class="wide"><table class="checks"><tr>{head}</tr>{rows}</table></div>'
     return f'<h2 id="numbers">The paper\'s numbers</h2><p>{verdict}</p>{table}'
 
 

@@ -23,13 +23,26 @@ import numpy as np
 
 from .. import _native, bounds
 from ..errors import ParameterError
+from ..hashing import Partition
 from ..laws import TwoSided, log_bounds, precise, round_up
 from ..privacy import HEADROOM
 from ..progress import stage
 from ..randomness import Randomness, Words, pieces
 from ..retrieval import MOST_REDRAWS, LinearSystem
 from ..table import Counts, Table, add_noise
-from .base import TABLE_SHAPES, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise, tables_of
+from .base import (
+    TABLE_SHAPES,
+    Arrays,
+    ArrayShape,
+    Built,
+    DivisiblePlan,
+    Estimates,
+    Parts,
+    Plan,
+    Reader,
+    spread_noise,
+    tables_of,
+)
 from .problem import Problem
 from .threshold import TABLE_ENTRY_NBYTES
 
@@ -106,14 +119,17 @@ class NoiseBuckets:
 
 
 @dataclass(frozen=True)
-class RetrievalPlan(Plan):
-    """Large noisy counts in a table, all other keys' in the linear system; absent keys read fresh noise around zero."""
+class RetrievalPlan(DivisiblePlan):
+    """Large noisy counts in a table, all other keys' in the linear system; absent keys read fresh noise around zero.
+
+    Each part has a table and a system of its own, and decides by its own noisy number of keys whether it is filled.
+    """
 
     problem: Problem
     buckets: NoiseBuckets
     system: LinearSystem
     count_noise: TwoSided
-    room: int  # the noisy number of keys may be at most this much, or nothing is filled in
+    room: int  # the noisy number of keys of a part may be at most this much, or nothing is filled in
     reason: str = Plan.reason
 
     mechanism = "retrieval"
@@ -147,7 +163,7 @@ class RetrievalPlan(Plan):
         with precise(ROUND_FLOOR):
             count_noise = TwoSided.with_rate(problem.step_budget * COUNT_SHARE * HEADROOM)
         margin = count_noise.smallest_tail(step_delta * OVERFLOW_SHARE / 2)
-        room = problem.entries + margin
+        room = _entries_of_part(problem.entries, problem.parts) + margin
         # 2 δ_h / (1 - P[dependent support]), the second below 1/2
         system = LinearSystem.smallest(room + margin, buckets.bits // 8, float(step_delta * DEPENDENCE_SHARE / 4))
         return cls(problem, buckets, system, count_noise, room)
@@ -196,7 +212,8 @@ class RetrievalPlan(Plan):
 
     @property
     def cells_nbytes(self) -> float:
-        return self.system.nbytes + TABLE_ENTRY_NBYTES * float(self.problem.keys_above(self.buckets.threshold))
+        stored = float(self.problem.keys_above(self.buckets.threshold))
+        return self.problem.parts * self.system.nbytes + TABLE_ENTRY_NBYTES * stored
 
     @property
     def access(self) -> int:
@@ -214,14 +231,14 @@ class RetrievalPlan(Plan):
             "retrieval.filled": (np.bool_, (1,)),
         }
 
-    def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
         """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
-        numbers = np.empty(len(ids), np.uint64)
+        numbers, kept = np.empty(len(ids), np.uint64), np.empty(len(ids), np.bool_)
         stored_ids, stored_values = [ids[:0]], [counts[:0]]
         with stage("Adding noise", len(ids)) as advance:
             for piece in pieces(len(ids)):
                 noisy = add_noise(counts[piece], self.buckets.noise, randomness)
-                stored = noisy >= self.buckets.threshold
+                stored = kept[piece] = noisy >= self.buckets.threshold
                 stored_ids.append(ids[piece][stored])
                 stored_values.append(noisy[stored])
                 values = np.clip(noisy, self.buckets.lowest, self.buckets.threshold - 1)
@@ -235,13 +252,14 @@ class RetrievalPlan(Plan):
             slots, seed = self.system.draw(ids, numbers, randomness)
         else:
             slots, seed = self.system.noise(randomness)
-        return {
+        arrays: Arrays = {
             "table.ids": table.ids,
             "table.values": table.values,
             "retrieval.slots": slots,
             "retrieval.seed": seed,
             "retrieval.filled": np.array([size <= self.room]),
         }
+        return Built(arrays, kept)
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         yield from super().wrong_arrays(parts, thorough)
@@ -277,11 +295,15 @@ class SlotReader(Reader):
 
     def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
         self.plan = plan
-        ((arrays,), (table,)) = parts, tables_of(parts)
         lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
         values = np.arange(plan.buckets.lowest, plan.buckets.threshold, dtype=np.float64)
         self._slots = plan.system.reader(
-            table.index, arrays["retrieval.slots"], arrays["retrieval.seed"], lasts, values
+            [table.index for table in tables_of(parts)],
+            [arrays["retrieval.slots"] for arrays in parts],
+            [arrays["retrieval.seed"] for arrays in parts],
+            plan.problem.hashed,
+            lasts,
+            values,
         )
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
@@ -289,6 +311,12 @@ class SlotReader(Reader):
 
     def estimate_one(self, id: int) -> float:
         return self._slots.read_one(id)
+
+
+def _entries_of_part(entries: int, parts: int) -> int:
+    """Keys that a part has room for: six standard deviations above its share, for accuracy only."""
+    share = entries / parts
+    return entries if parts == 1 else min(entries, math.ceil(share + 6 * math.sqrt(share) + 6))
 
 
 def _step_delta(problem: Problem) -> Fraction:
