@@ -455,3 +455,14 @@ def test_an_unsorted_table_is_refused_at_its_first_use(contents: dict[str, bytes
 def test_other_files_are_no_releases(content: bytes, path: Path) -> None:
     with pytest.raises(FormatError, match="no sparsedp release"):
         load(path, content)
+
+
+@pytest.mark.parametrize("name", ["retrieval", "threshold", "tight-alp", "tight-alp-domain", "laplace"])
+def test_keys_are_not_kept_where_that_is_not_private(name: str, contents: dict[str, bytes], path: Path) -> None:
+    entries, description, data = split(contents[name])
+    description["plan"]["problem"]["keep_keys"] = True
+    with pytest.raises(FormatError, match=r"only hashed keys are kept|keeps no keys|keys\.offsets"):
+        load(path, join(entries, description, data))
+    description["plan"]["problem"]["keep_keys"] = False  # which is left out
+    with pytest.raises(FormatError, match="left out"):
+        load(path, join(entries, description, data))

@@ -58,8 +58,23 @@ def test_kept_keys_are_named_at_the_top(visits: Path) -> None:
     best = json.loads(run("top", "v.sparsedp", "-n", 2, "--json").stdout)
     assert {entry["key"] for entry in best} == {"page 1", "page 2"}
     assert "kept" in json.loads(run("info", "v.sparsedp", "--json").stdout)["keys"]
+    Path("visits.parquet").unlink()  # parameters are looked at first
     assert "needs delta > 0" in run(*RELEASE, "--keep-keys", "-o", "pure.sparsedp", code=2).stderr
     assert not Path("pure.sparsedp").exists()
+
+
+def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
+    counts = {"a\n 9,999.0  forged": 1000, "\x1b[31mred\r": 2000, "back\\slash": 3000, "ä": 4000}
+    release = sparsedp.release(counts, epsilon=1, delta=1e-6, keep_keys=True)
+    release.save(tmp_path / "text")
+    lines = run("top", tmp_path / "text").stdout.splitlines()
+    assert [line.split("  ")[-1] for line in lines] == ["ä", "back\\\\slash", "\\x1b[31mred\\r", "forged"]
+    assert len(lines) == 4
+    plain = run("top", tmp_path / "text", env={**os.environ, "PYTHONIOENCODING": "ascii"}).stdout
+    assert "\\xe4" in plain
+    sparsedp.release({b"\xff": 9000, b"\\xff": 5000}, epsilon=1, delta=1e-6, keep_keys=True).save(tmp_path / "bytes")
+    lines = run("top", tmp_path / "bytes").stdout.splitlines()
+    assert [line.split()[-1] for line in lines] == ["\\xff", "\\\\xff"]
 
 
 def test_from_a_table_to_a_release_and_back(visits: Path) -> None:

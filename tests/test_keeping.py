@@ -13,6 +13,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 
 import sparsedp
 from exact import exp_up, hockey_stick, independent
@@ -20,7 +21,7 @@ from releases import make
 from sparsedp import FormatError, InputError, ParameterError
 from sparsedp.files import Contents, to_bytes
 from sparsedp.hashing import KeySpace
-from sparsedp.keeping import kept_keys
+from sparsedp.keeping import kept_keys, wrong_keys
 from sparsedp.table import StableStage
 from test_exact_threshold import UNSTORED, stable_law
 
@@ -79,6 +80,7 @@ def test_a_rare_key_is_not_named_for_a_frequent_one_of_its_fingerprint(monkeypat
         chance = release.delta  # of one key of count 1
         names = np.array(release.kept_keys())
         assert (names >= pairs).all()
+        assert np.abs(release.stored().values - 1000).max() < 60  # values stay with their names
         slack = 5 * (pairs * chance) ** 0.5
         assert abs(len(names) - pairs * (1 - chance)) < slack
         both_rare = sparsedp.release((keys, np.ones(2 * pairs, int)), epsilon=1, delta=0.1, **options)
@@ -126,6 +128,32 @@ def test_kept_keys_survive_a_file(keys: list[Any], options: Mapping[str, Any], t
     assert set(sparsedp.load(tmp_path / "r").kept_keys()) == set(release.kept_keys()) == set(keys)
 
 
+def test_names_are_in_the_order_of_the_stored_keys() -> None:
+    counts = {f"key {at}": 500 * (-1) ** at for at in range(60)}
+    for options in ({"signed": True}, {"signed": True, "parts": 3}):
+        release = sparsedp.release(counts, **PRIVACY, keep_keys=True, **options)
+        assert release.key_space.ids(release.kept_keys()).tolist() == release.stored().keys.tolist()
+
+
+def test_named_values_are_rounded_at_random_and_without_bias() -> None:
+    # Catches floor and nearest: both give 100 for all keys. σ of the mean is 0.02.
+    keys = np.arange(20_000)
+    real = sparsedp.release((keys, np.full(20_000, 100.25)), epsilon=1, delta=1e-6, keep_keys=True, step=1.0)
+    assert abs(real.stored().values.mean() - 100.25) < 0.1
+    table = pa.table({"k": np.repeat(keys[:5000], 40), "u": np.arange(200_000), "v": np.full(200_000, 100.25 / 40)})
+    counts = sparsedp.count(table, key="k", user="u", value="v", max_keys_per_user=1, max_per_key=4, step=1)
+    counted = sparsedp.release(counts, epsilon=8, delta=1e-6, keep_keys=True)
+    assert abs(counted.stored().values.mean() - 100.25) < 0.1
+    coarse = sparsedp.release((keys, np.full(20_000, 100_050)), epsilon=0.005, delta=1e-6, keep_keys=True)
+    assert coarse.plan.problem.neighbours.step > 100
+    assert abs(coarse.stored().values.mean() - 100_050) < 20
+
+
+def test_signed_values_are_cut_on_both_sides() -> None:
+    release = sparsedp.release({"a": 900, "b": -900}, **PRIVACY, keep_keys=True, upper=200, signed=True)
+    assert np.abs(release.stored().values).max() < 260
+
+
 def test_signed_values_have_names_on_both_sides() -> None:
     release = sparsedp.release({"up": 500, "down": -500, "zero": 0}, **PRIVACY, keep_keys=True, signed=True)
     values = dict(zip(release.kept_keys(), release.stored().values.tolist(), strict=True))
@@ -146,6 +174,55 @@ def test_counted_events_keep_their_keys() -> None:
     table = pd.DataFrame({"user": range(1000), "url": ["/a", "/b"] * 500})
     counts = sparsedp.count(table, key="url", user="user", max_keys_per_user=1)
     assert set(sparsedp.release(counts, **PRIVACY, keep_keys=True).kept_keys()) == {"/a", "/b"}
+
+
+def test_a_key_that_occurs_twice_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1, delta=1e-3)
+    with pytest.raises(InputError, match="occurs at positions 0 and 1"):
+        sparsedp.release(([1, np.int64(1)], [5, 5]), **PRIVACY, keep_keys=True, ledger=ledger)
+    damaged = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 2], pa.int32()).buffers()[1], pa.py_buffer(b"a\xff")]
+    )
+    with pytest.raises(InputError, match="damaged"):
+        sparsedp.release((damaged, [1000]), **PRIVACY, keep_keys=True, ledger=ledger)
+    for keys in ("abc", b"abc"):
+        with pytest.raises(sparsedp.KeyTypeError, match="single key"):
+            sparsedp.release((keys, [1000] * 3), **PRIVACY, keep_keys=True, ledger=ledger)
+    masked = np.ma.array([1, 2], mask=[False, True])
+    with pytest.raises(InputError, match="masked"):
+        sparsedp.release((masked, [5, 5]), **PRIVACY, keep_keys=True, ledger=ledger)
+    row = scipy.sparse.csr_array(([1000], ([0], [3])), shape=(1, 10**7))
+    with pytest.raises(ParameterError, match="for hashed keys"):
+        sparsedp.release(row, **PRIVACY, keep_keys=True, ledger=ledger)
+    assert ledger.datasets()[0].left_epsilon == 1
+
+
+def test_keys_that_share_an_id_are_told_apart_wherever_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KeySpace, "ids", lambda self, keys: np.zeros(len(keys), np.uint64))
+    with pytest.raises(InputError, match="key 'a' occurs at positions 0 and 2"):
+        sparsedp.release((["a", "b", "a"], [1, 2, 3]), **PRIVACY, keep_keys=True)
+    sparsedp.release((["a", "b", "c"], [1, 2, 3]), **PRIVACY, keep_keys=True)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pd.Index([-1, 1 << 63], dtype=object),
+        np.array([np.int64(-1), np.uint64(1 << 63)], object),
+        pd.arrays.SparseArray([3, 4]),
+        pd.array([3, 4], "Int64"),
+        [1 << 62, (1 << 63) - 1],
+        pa.array([1, (1 << 64) - 1], pa.uint64()),
+        pa.array(["a", "b"], pa.string_view()),
+        np.array([b"a", b"b"]),
+    ],
+    ids=["index of objects", "objects", "sparse", "nullable", "large", "unsigned", "views", "fixed bytes"],
+)
+def test_whatever_can_be_hashed_can_be_named(keys: Any, tmp_path: Path) -> None:
+    release = sparsedp.release((keys, [1000, 2000]), **PRIVACY, keep_keys=True)
+    release.save(tmp_path / "r")
+    sparsedp.verify(tmp_path / "r")
+    assert len(release.kept_keys()) == 2
 
 
 def test_a_key_that_occurs_twice_is_refused() -> None:
@@ -184,6 +261,8 @@ def test_a_release_without_kept_keys_says_so() -> None:
         (lambda a: a.update({"keys.offsets": a["keys.offsets"][:-1]}), "one for each stored id"),
         (lambda a: a.update({"keys.bytes": a["keys.bytes"][:-1]}), "one for each stored id"),
         (lambda a: a.update({"keys.offsets": a["keys.offsets"][:0]}), "one for each stored id"),
+        (lambda a: a["keys.offsets"].__setitem__(0, 1), "one for each stored id"),
+        (lambda a: a["keys.offsets"].__setitem__(1, 10), "of no known type"),
         (lambda a: a["keys.offsets"].__setitem__(1, 1 << 60), "offsets must ascend"),
         (lambda a: a["keys.offsets"].__setitem__(1, 0), "offsets must ascend"),
         (lambda a: a["keys.bytes"].__setitem__(8, ord("x")), "of no known type"),
@@ -200,6 +279,26 @@ def test_forged_names_are_found(damage: Any, message: str, tmp_path: Path) -> No
     (tmp_path / "r").write_bytes(to_bytes(contents))
     with pytest.raises(FormatError, match=message):
         sparsedp.verify(tmp_path / "r")
-    if "table.ids" not in message:
+    if "table.ids" not in message and "once" not in message:
         with pytest.raises(FormatError, match=message):
             kept_keys(arrays)
+
+
+@pytest.mark.parametrize("options", [{"parts": 2}, {"signed": True}])
+@pytest.mark.parametrize("wrong", ["type", "name", "twice"])
+def test_every_part_and_side_is_checked(options: Mapping[str, Any], wrong: str) -> None:
+    counts = {f"key {at:03d}": 500 * (-1) ** at if options.get("signed") else 500 for at in range(40)}
+    release = sparsedp.release(counts, **PRIVACY, keep_keys=True, mechanism="stability", **options)
+    first, second = [dict(arrays) for side in release.sides for arrays in side]
+    assert list(wrong_keys([first, second], release.key_space)) == []
+    if wrong == "type":
+        end = second["keys.offsets"][1:] - 1
+        second["keys.bytes"] = second["keys.bytes"].copy()
+        second["keys.bytes"][end] = ord("b")
+    elif wrong == "name":
+        second["keys.bytes"] = second["keys.bytes"].copy()
+        second["keys.bytes"][0] = ord("K")
+    else:
+        second = first
+    expected = {"type": "one type", "name": "those of table.ids", "twice": "kept once"}[wrong]
+    assert expected in next(wrong_keys([first, second], release.key_space))

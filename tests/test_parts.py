@@ -112,7 +112,7 @@ def test_a_part_of_retrieval_is_a_release_of_its_keys() -> None:
     assert plan.delta <= 1e-6
     assert plan.system.keys >= plan.room > 3000 // PARTS  # type: ignore[attr-defined]
     assert plan.system.keys < build("retrieval", parts=1).plan.system.keys  # type: ignore[attr-defined]
-    assert plan.nbytes == pytest.approx(release.nbytes, rel=0.2)
+    assert release.nbytes >= PARTS * plan.system.nbytes  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["threshold", "threshold, domain"])

@@ -15,7 +15,15 @@ from .inputs import Cells, CountsLike, check_domain, cut, key_ids, read_pairs, t
 from .keeping import keep
 from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
 from .naming import NamedCells, distinct_rows, rereadable, to_named_cells
-from .planning import SIZING_SHARE, Sizing, check_sizing_share, make_problem, positive_fraction, resolve_mechanism
+from .planning import (
+    KEPT_INTEGERS,
+    SIZING_SHARE,
+    Sizing,
+    check_sizing_share,
+    make_problem,
+    positive_fraction,
+    resolve_mechanism,
+)
 from .published import Release
 from .randomness import Randomness, fresh_randomness
 from .spending import DEFAULT_DATASET, LedgerLike, account_of, spending
@@ -107,6 +115,8 @@ def release(
     pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
     domain = check_domain(None if domain is None else problem.domain, pairs)
     if domain is not None and problem.hashed:  # the length of a sparse row
+        if keep_keys:
+            raise ParameterError(KEPT_INTEGERS)
         draft = _plan(replace(problem, domain=domain, hashed=False), mechanism, share, options)
         plan = draft.finish(0)
     randomness = fresh_randomness()

@@ -166,8 +166,8 @@ def verify(path: Path) -> None:
         contents = _contents(header, parts)
         for side in contents.sides:
             _refuse(contents.plan.wrong_arrays(side, thorough=True))
-            for arrays in side if contents.plan.problem.keep_keys else ():
-                _refuse(wrong_keys(arrays, contents.key_space))
+        if contents.plan.problem.keep_keys:
+            _refuse(wrong_keys([arrays for side in contents.sides for arrays in side], contents.key_space))
 
 
 def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Container, Iterator, Sequence
 from itertools import pairwise
 
@@ -45,22 +46,26 @@ def kept_keys(arrays: dict[str, np.ndarray]) -> list[Key]:
     return [_original(data[begin:end]) for begin, end in pairwise(places)]
 
 
-def wrong_keys(arrays: dict[str, np.ndarray], space: KeySpace) -> Iterator[str]:
-    """What is wrong with kept keys, if anything."""
-    keys = kept_keys(arrays)
-    if len(set(map(type, keys))) > 1:
+def wrong_keys(tables: Sequence[dict[str, np.ndarray]], space: KeySpace) -> Iterator[str]:
+    """What is wrong with the kept keys of all tables of a release, if anything."""
+    kept = [kept_keys(arrays) for arrays in tables]
+    together = [key for keys in kept for key in keys]
+    if len(set(map(type, together))) > 1:
         yield "kept keys must be of one type"
-    elif not np.array_equal(space.ids(keys), arrays["table.ids"]):
+        return
+    if len(set(together)) < len(together):
+        yield "a key must be kept once"
+    if any(not np.array_equal(space.ids(keys), arrays["table.ids"]) for keys, arrays in zip(kept, tables, strict=True)):
         yield "kept keys must be those of table.ids"
 
 
 def canonical(key: Key) -> bytes:
     """The bytes that are hashed (see `hashing`)."""
     if isinstance(key, str):
-        return key.encode() + b"s"
+        return str.encode(key) + b"s"
     if isinstance(key, bytes):
-        return key + b"b"
-    number = int(key)
+        return b"".join((key, b"b"))
+    number = operator.index(key)
     signed = number < 1 << 63
     return number.to_bytes(8, "little", signed=signed) + (b"i" if signed else b"u")
 

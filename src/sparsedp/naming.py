@@ -47,11 +47,34 @@ class NamedCells(Cells):
 
 
 def rereadable(pairs: Pairs) -> Pairs:
-    """The pairs with keys that can be read by position."""
-    readable = isinstance(pairs.keys, (list, tuple, np.ndarray)) or any(
-        hasattr(pairs.keys, name) for name in ("__arrow_c_stream__", "__arrow_c_array__", "to_numpy")
-    )
-    return pairs if readable or not isinstance(pairs.keys, Iterable) else replace(pairs, keys=list(pairs.keys))
+    """The pairs with their keys as a list, a plain NumPy array or an Arrow column: ids and names come from the same."""
+    return replace(pairs, keys=_rereadable(pairs.keys))
+
+
+def _rereadable(keys: Any) -> Any:
+    if isinstance(keys, (str, bytes, list, tuple)):  # a single key is refused when ids are made
+        return keys
+    if isinstance(keys, np.ma.MaskedArray):
+        raise InputError("keys must not be masked; fill or drop them first")
+    if hasattr(keys, "to_numpy") and isinstance(getattr(keys, "dtype", None), np.dtype):
+        keys = keys.to_numpy()
+    elif arrow.is_pandas(keys):
+        arrow.refuse_missing(keys, "key")
+        keys = arrow.as_chunked_array(keys) if keys.dtype.kind in "OU" else arrow.pandas_to_numpy(keys)
+    elif hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
+        keys = arrow.as_chunked_array(keys)
+    elif hasattr(keys, "to_numpy"):
+        keys = np.asarray(keys.to_numpy())
+    elif not isinstance(keys, np.ndarray) and isinstance(keys, Iterable):
+        return list(keys)
+    if isinstance(keys, np.ndarray):
+        return keys.tolist() if keys.dtype.kind == "O" and keys.ndim == 1 else np.asarray(keys)
+    if hasattr(keys, "validate"):
+        try:
+            keys.validate(full=True)
+        except ValueError as error:
+            raise InputError(f"a column of keys is damaged: {error}") from None
+    return keys
 
 
 def distinct_rows(ids: Words, pairs: Pairs) -> Rows:
@@ -92,5 +115,4 @@ def _take(keys: Any, rows: Rows) -> list[Key]:
     if isinstance(keys, np.ndarray):
         taken: list[Key] = keys[rows].tolist()
         return taken
-    column = arrow.as_chunked_array(keys)
-    return [column[row].as_py() for row in rows.tolist()]  # Arrow's take has no views, and may overflow its offsets
+    return [keys[row].as_py() for row in rows.tolist()]  # Arrow's take has no views, and may overflow its offsets

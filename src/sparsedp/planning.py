@@ -25,6 +25,7 @@ SMALLEST_RETRIEVAL_DELTA = 1e-14
 MOST_PARTS = 1 << 20
 MOST_DIGITS = 40  # of the noise of an estimated size: more would drown any size
 SIZING_SHARE = 0.02
+KEPT_INTEGERS = "keep_keys is for hashed keys; integers of a domain are stored as they are anyway"
 FINEST_CELL_LOSS = Fraction(1, 100)
 
 
@@ -59,7 +60,7 @@ def make_problem(
     if not 1 <= whole_number("parts", parts) <= MOST_PARTS:
         raise ParameterError(f"parts must be in 1..{MOST_PARTS}, got {parts}")
     if keep_keys and domain is not None:
-        raise ParameterError("keep_keys is for hashed keys; integers of a domain are stored as they are anyway")
+        raise ParameterError(KEPT_INTEGERS)
     if keep_keys and delta == 0:
         raise ParameterError("keep_keys needs delta > 0: under pure privacy keys that never occurred are stored too")
     return Problem(

@@ -31,6 +31,9 @@ def run() -> None:
     """Run a command; what goes wrong is one line on stderr and an exit code."""
     from . import budget, planning, reading, releasing, reproducing  # noqa: F401  # they add their commands
 
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal without the letter shows its number
     try:
         app()
     except (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError) as error:

@@ -117,7 +117,17 @@ def top(
 
 
 def _printable(key: str | bytes | int) -> str | int:
-    return key.decode(errors="backslashreplace") if isinstance(key, bytes) else key
+    """The key without anything that a terminal would obey, and with its backslashes doubled."""
+    if isinstance(key, int):
+        return key
+    text = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
+    shown = (letter if letter.isprintable() else _escaped(letter) for letter in text.replace("\\", "\\\\"))
+    return "".join(shown)
+
+
+def _escaped(letter: str) -> str:
+    byte = ord(letter) - 0xDC00  # of bytes that are no text
+    return f"\\x{byte:02x}" if 0x80 <= byte < 0x100 else letter.encode("unicode_escape").decode()
 
 
 @app.command()
