@@ -101,3 +101,11 @@ def test_the_sessions_of_the_readme_run_as_shown(tmp_path: Path, monkeypatch: py
     for session in sessions:
         parsed = doctest.DocTestParser().get_doctest(session, {}, "README", str(README), 0)
         assert doctest.DocTestRunner().run(parsed).failed == 0
+
+
+def test_the_pictures_of_the_readme_are_there() -> None:
+    readme = README.read_text(encoding="utf-8")
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
+    assert len(pictures) == 3
+    for picture in pictures:
+        assert (README.parent / picture).read_bytes().startswith(b"\x89PNG")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
+from typing import cast
 
 import numpy as np
 
 from .contributions import BoundedCounts, Contribution
 from .errors import ParameterError
+from .files import Contents, check_new, staged, write_header, write_part
 from .hashing import KeySpace, Partition
-from .inputs import Cells, CountsLike, check_domain, cut, key_ids, read_pairs, to_cells
+from .inputs import Cells, CountsLike, Pairs, check_domain, cut, key_ids, read_pairs, to_cells
 from .keeping import keep
 from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
 from .naming import NamedCells, distinct_rows, rereadable, to_named_cells
@@ -24,10 +28,11 @@ from .planning import (
     positive_fraction,
     resolve_mechanism,
 )
-from .published import Release
-from .randomness import Randomness, fresh_randomness
+from .portions import PartWork, Values
+from .published import Release, load
+from .randomness import Randomness, Words, fresh_randomness
 from .spending import DEFAULT_DATASET, LedgerLike, account_of, spending
-from .table import Counts, add_noise
+from .table import add_noise
 
 
 def release(
@@ -44,6 +49,7 @@ def release(
     step: float | None = None,
     signed: bool = False,
     parts: int = 1,
+    path: str | os.PathLike[str] | None = None,
     keep_keys: bool = False,
     sizing_share: float = SIZING_SHARE,
     ledger: LedgerLike | None = None,
@@ -80,6 +86,8 @@ def release(
         Values may be negative.
     parts
         Build the release in this many parts, each for its share of the keys; `save` then writes a directory.
+    path
+        Write the release there and open it from there. Parts are written as they are built, and leave memory.
     keep_keys
         Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See `Release.kept_keys`.
     ledger, dataset
@@ -109,7 +117,7 @@ def release(
     )
     share = check_sizing_share(sizing_share)
     # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
-    draft = _plan(problem, mechanism, share, options)
+    draft = draft_plan(problem, mechanism, share, options)
     plan = draft.finish(0)
 
     pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
@@ -117,7 +125,7 @@ def release(
     if domain is not None and problem.hashed:  # the length of a sparse row
         if keep_keys:
             raise ParameterError(KEPT_INTEGERS)
-        draft = _plan(replace(problem, domain=domain, hashed=False), mechanism, share, options)
+        draft = draft_plan(replace(problem, domain=domain, hashed=False), mechanism, share, options)
         plan = draft.finish(0)
     randomness = fresh_randomness()
     space = KeySpace.draw(domain, randomness)
@@ -125,8 +133,13 @@ def release(
         pairs = rereadable(pairs)
     ids = key_ids(pairs, space)
     rows = distinct_rows(ids, pairs) if keep_keys else None
+    if path is not None:
+        check_new(Path(path), parts)
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
     with spending(account, problem.epsilon, problem.delta, plan.mechanism):
+        if parts > 1 and rows is None:
+            assert isinstance(plan, DivisiblePlan)
+            return _release_by_parts(draft, plan, space, ids, pairs, randomness, None if path is None else Path(path))
         neighbours, upper = draft.problem.neighbours, draft.problem.upper_cells
         if rows is None:
             ids, values = to_cells(ids, pairs, neighbours, randomness)
@@ -134,9 +147,13 @@ def release(
         else:
             cells = to_named_cells(ids, rows, pairs, neighbours, upper, randomness)
         if draft.sizing is not None:
-            plan = draft.finish(draft.noisy_sum(cells.counts, randomness))
+            plan = draft.finish(draft.noisy_sum(draft.sizing.total(cells.counts), randomness))
         sides = _build_sides(plan, cells, randomness)
-        return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+        built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+        if path is None:
+            return built
+        built.save(path)
+        return load(path, allow_reproducible=randomness.reproducible)
 
 
 def check_parameters(
@@ -173,7 +190,7 @@ def check_parameters(
         parts=parts,
         keep_keys=keep_keys,
     )
-    return _plan(problem, mechanism, SIZING_SHARE, options).finish(0)
+    return draft_plan(problem, mechanism, SIZING_SHARE, options).finish(0)
 
 
 def _as_counted(
@@ -190,7 +207,7 @@ def _as_counted(
 
 
 @dataclass(frozen=True)
-class _Draft:
+class Draft:
     """A plan but for its size, which may have to be estimated from the data."""
 
     problem: Problem
@@ -199,11 +216,9 @@ class _Draft:
     options: dict[str, object]
     sizing: Sizing | None
 
-    def noisy_sum(self, cells: Counts, randomness: Randomness) -> int:
-        """The noisy sum that `Sizing` asks for; 0 when the size is public."""
-        if self.sizing is None:
-            return 0
-        total = int(np.minimum(np.abs(cells), self.sizing.cap).sum())
+    def noisy_sum(self, total: int, randomness: Randomness) -> int:
+        """The sum that `Sizing` asks for, with its noise."""
+        assert self.sizing is not None
         return int(add_noise(np.array([total]), self.sizing.law, randomness)[0])
 
     def finish(self, noisy_sum: int) -> Plan:
@@ -212,10 +227,44 @@ class _Draft:
         return create_plan(self.name, self.reason, problem, self.options)
 
 
-def _plan(problem: Problem, mechanism: str, share: float, options: dict[str, object]) -> _Draft:
+def draft_plan(problem: Problem, mechanism: str, share: float, options: dict[str, object]) -> Draft:
+    """The plan of a problem, its size open if neither `nonzero` nor `total` is known."""
     name, reason, problem = resolve_mechanism(problem, mechanism, share)
     unsized = problem.entries is None and mechanism_named(name).needs_size
-    return _Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
+    return Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
+
+
+def _release_by_parts(
+    draft: Draft,
+    plan: DivisiblePlan,
+    space: KeySpace,
+    ids: Words,
+    pairs: Pairs,
+    randomness: Randomness,
+    path: Path | None,
+) -> Release:
+    """Each part from its share of the data; with a path, its arrays are on disk before the next part is built."""
+    parts = plan.problem.parts
+    partition = plan.draw_partition(randomness)
+    order = np.argsort(partition.part_of(ids), kind="stable")
+    edges = np.searchsorted(partition.part_of(ids[order]), np.arange(parts + 1)).tolist()
+
+    def share(part: int) -> tuple[int, Words, Values]:
+        rows = order[edges[part] : edges[part + 1]]
+        return part, ids[rows], pairs.values[rows]
+
+    work = PartWork(plan, partition, pairs.unit, randomness.parts)
+    if draft.sizing is not None:
+        total = sum(work.size(*share(part), draft.sizing) for part in range(parts))
+        plan = cast(DivisiblePlan, draft.finish(draft.noisy_sum(total, randomness)))
+        work = replace(work, plan=plan)
+    if path is None:
+        sides = tuple(zip(*(work.build(*share(part)) for part in range(parts)), strict=True))
+        return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+    with staged(path) as directory:
+        digests = [write_part(directory, part, parts, work.build(*share(part))) for part in range(parts)]
+        write_header(directory, Contents(plan, space, (), randomness.reproducible), digests)
+    return load(path, allow_reproducible=randomness.reproducible)
 
 
 def _build_sides(plan: Plan, cells: Cells, randomness: Randomness) -> tuple[Parts, ...]:
@@ -238,7 +287,7 @@ def _build_parts(plan: Plan, cells: Cells, randomness: Randomness, side: int) ->
     edges = np.searchsorted(partition.part_of(cells.ids), np.arange(parts + 1))
     # A stream for each part: whoever builds it, and in whatever order.
     return tuple(
-        _build_part(plan, part, partition, cells[begin:end], randomness.for_part(side, part))
+        _build_part(plan, part, partition, cells[begin:end], randomness.parts.noise(side, part))
         for part, (begin, end) in enumerate(pairwise(edges.tolist()))
     )
 

@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -66,15 +66,29 @@ def save(contents: Contents, path: Path) -> None:
     parts = contents.plan.problem.parts
     if parts == 1:
         with replacing(path) as file:
-            _write_release(file, contents, _part_arrays(contents, 0), [])
+            _write_release(file, contents, _prefixed([side[0] for side in contents.sides]), [])
         return
-    if path.exists():
+    with staged(path) as directory:
+        digests = [write_part(directory, part, parts, [side[part] for side in contents.sides]) for part in range(parts)]
+        write_header(directory, contents, digests)
+
+
+def check_new(path: Path, parts: int) -> None:
+    """`FileExistsError` or `FileNotFoundError` unless a release can be written there."""
+    if path.is_dir() or (parts > 1 and path.exists()):
         raise FileExistsError(f"{path} exists; a release of several parts is a new directory")
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"there is no directory {path.absolute().parent} to write {path.name} into")
+
+
+@contextmanager
+def staged(path: Path) -> Iterator[Path]:
+    """A new directory for the files of a release; at the end of the block it becomes `path`, or it is gone."""
+    check_new(path, parts=2)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     temporary.mkdir()
     try:
-        digests = [write_part(temporary, part, parts, _part_arrays(contents, part)) for part in range(parts)]
-        write_header(temporary, contents, digests)
+        yield temporary
         os.rename(temporary, path)
         sync_directory(path.parent)
     except BaseException:
@@ -82,8 +96,9 @@ def save(contents: Contents, path: Path) -> None:
         raise
 
 
-def write_part(directory: Path, part: int, of: int, arrays: Arrays) -> str:
+def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays]) -> str:
     """Write one part of a release and give the digest that its header file must list."""
+    arrays = _prefixed(sides)
     sums = checksums(arrays)
     with replacing(directory / part_name(part)) as file:
         return write(file, {**_common("part"), "part": part, "of": of, "checksums": sums}, arrays)
@@ -99,7 +114,7 @@ def write_header(directory: Path, contents: Contents, digests: list[str]) -> Non
 def to_bytes(contents: Contents) -> bytes:
     """The file of a release of one part, in memory."""
     file = io.BytesIO()
-    _write_release(file, contents, _part_arrays(contents, 0), [])
+    _write_release(file, contents, _prefixed([side[0] for side in contents.sides]), [])
     return file.getvalue()
 
 
@@ -107,9 +122,9 @@ def _common(kind: str) -> dict[str, Any]:
     return {"format": FORMAT, "written_by": f"sparsedp {metadata.version('sparsedp')}", "kind": kind}
 
 
-def _part_arrays(contents: Contents, part: int) -> Arrays:
-    prefixed = zip(("", _NEGATIVE), contents.sides, strict=False)
-    return {prefix + name: array for prefix, side in prefixed for name, array in side[part].items()}
+def _prefixed(sides: Sequence[Arrays]) -> Arrays:
+    named = zip(("", _NEGATIVE), sides, strict=False)
+    return {prefix + name: array for prefix, side in named for name, array in side.items()}
 
 
 def _write_release(file: Any, contents: Contents, arrays: Arrays, parts: list[dict[str, str]]) -> None:

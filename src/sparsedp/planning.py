@@ -8,6 +8,9 @@ from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from numbers import Rational
 
+import numpy as np
+import numpy.typing as npt
+
 from .contributions import Contribution
 from .errors import ParameterError
 from .hashing import HASHED_DOMAIN
@@ -105,10 +108,10 @@ def whole_number(name: str, value: int) -> int:
 
 def choose_mechanism(problem: Problem) -> tuple[str, str]:
     """The paper's suggestions to practitioners: a mechanism, and why."""
-    if not problem.hashed and problem.domain <= SMALL_DOMAIN:
+    if not problem.hashed and problem.domain <= SMALL_DOMAIN and problem.parts == 1:
         return "laplace", f"a domain of {problem.domain} keys is small enough to store every noisy count"
     dense = problem.entries is not None and problem.domain <= 4 * problem.entries
-    if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN:
+    if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN and problem.parts == 1:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
     if problem.keep_keys:
         return "tight-alp", "small error at every count, and a table of stored keys that may be named"
@@ -201,6 +204,10 @@ class Sizing:
         if len(law.magnitude.digits) > MOST_DIGITS:
             raise ParameterError(f"sizing_share is too small to estimate a size with, got {share}")
         return cls(law, share, math.ceil(1 / problem.step_budget))
+
+    def total(self, cells: npt.NDArray[np.int64]) -> int:
+        """The sum itself, without noise."""
+        return int(np.minimum(np.abs(cells), self.cap).sum())
 
     @property
     def margin(self) -> int:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -50,9 +51,10 @@ class Randomness:
         # A key is used for one stream only, so the counter may start at zero.
         self._keystream: CipherContext = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
 
-    def for_part(self, side: int, part: int) -> Randomness:
-        """A stream of its own for one part of a release."""
-        return Randomness()
+    @property
+    def parts(self) -> PartStreams:
+        """Streams of their own for the parts of a release."""
+        return PartStreams(None)
 
     def words(self, count: int) -> Words:
         """The next `count` words of the stream."""
@@ -85,11 +87,30 @@ class ReproducibleRandomness(Randomness):
         self._seed = seed
         super().__init__()
 
-    def for_part(self, side: int, part: int) -> Randomness:
-        return ReproducibleRandomness(f"{self._seed}, side {side}, part {part}")
+    @property
+    def parts(self) -> PartStreams:
+        return PartStreams(self._seed)
 
     def _key(self) -> bytes:
         return hashlib.sha256(f"sparsedp reproducible stream {self._seed}".encode()).digest()
+
+
+@dataclass(frozen=True)
+class PartStreams:
+    """Where the parts of a release get their randomness: fresh where they are built, or from the seed of a test."""
+
+    seed: object
+
+    def noise(self, side: int, part: int) -> Randomness:
+        """The stream of the noise of one part."""
+        return self._stream(f"side {side}", part)
+
+    def rounding(self, part: int) -> Randomness:
+        """The stream that rounds the values of one part to the grid."""
+        return self._stream("rounding", part)
+
+    def _stream(self, name: str, part: int) -> Randomness:
+        return Randomness() if self.seed is None else ReproducibleRandomness(f"{self.seed}, {name}, part {part}")
 
 
 _override: ContextVar[Randomness | None] = ContextVar("sparsedp_randomness", default=None)

@@ -91,7 +91,7 @@ def run(study: Study) -> Section:
             ),
             Drawn(
                 "growth-build",
-                "Builds are linear in k for all mechanisms but compact.",
+                "Builds are linear in k beyond the planning (up to half a second); compact's are quadratic.",
                 lambda f: _draw(f, curves, "build", None, "seconds of a build"),
                 (9, 4.6),
             ),

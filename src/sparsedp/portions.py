@@ -1,0 +1,53 @@
+"""One part of a release, wherever it is built: on this machine one after the other, or on many.
+
+`PartWork` is all that a part needs beside its share of the data. It pickles, so it travels to executors; noise is drawn
+from a stream of the part's own, where it is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from .hashing import Partition
+from .inputs import Cells, Pairs, cut, to_cells
+from .mechanisms import Arrays, DivisiblePlan
+from .planning import Sizing
+from .randomness import PartStreams, Words
+
+Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PartWork:
+    """What every part of a release shares."""
+
+    plan: DivisiblePlan
+    partition: Partition
+    unit: Fraction  # what an integer value stands for
+    streams: PartStreams
+
+    def cells(self, part: int, ids: Words, values: Values) -> Cells:
+        """The non-zero cells of a part, ascending; ids may come in any order and several times."""
+        problem = self.plan.problem
+        pairs = Pairs(None, values, unit=self.unit)
+        sorted_ids, cells = to_cells(ids, pairs, problem.neighbours, self.streams.rounding(part))
+        return Cells(*cut(sorted_ids, cells, problem.upper_cells))
+
+    def size(self, part: int, ids: Words, values: Values, sizing: Sizing) -> int:
+        """What the part adds to the sum that estimates the size. It is exact: noise must be added before it is told."""
+        return sizing.total(self.cells(part, ids, values).counts)
+
+    def build(self, part: int, ids: Words, values: Values) -> tuple[Arrays, ...]:
+        """The arrays of the part: of the counts, and if they have two releases, of the negative ones."""
+        cells = self.cells(part, ids, values)
+        sides: tuple[Cells, ...] = (cells,)
+        if self.plan.releases == 2:
+            sides = (cells[cells.counts > 0], cells[cells.counts < 0].negated())
+        return tuple(
+            self.plan.build_part(part, self.partition, own.ids, own.counts, self.streams.noise(side, part)).arrays
+            for side, own in enumerate(sides)
+        )
