@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test lint bench report clean
+.PHONY: setup demo test test-spark lint bench report clean
 
 setup: $(STAMP)
 
@@ -21,7 +21,13 @@ demo: setup
 	$(BIN)/python -m sparsedp.demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark'
+	$(MAKE) test-spark
+
+# On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server.
+test-spark: setup
+	@command -v java > /dev/null || { echo "the Spark tests need Java 17: install it, or run pytest -m 'not spark'" >&2; exit 1; }
+	$(BIN)/python -m pytest -m spark
 
 lint: setup
 	$(BIN)/ruff check .
