@@ -1,0 +1,107 @@
+"""Lookups where the keys are: a DataFrame with estimates and intervals."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ... import files
+from ...errors import InputError, ParameterError
+from ...published import Release, load
+from ..tables import check_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+def lookup(
+    df: DataFrame, release: Release | str | os.PathLike[str], *, key: str, confidence: float = 0.95
+) -> DataFrame:
+    """The DataFrame with three more columns: estimate, low, high.
+
+    A release of one file is shipped to every executor once, as a file; a directory of parts is opened there by its path.
+    """
+    check_columns(dict(df.dtypes), [key])
+    taken = {"estimate", "low", "high"} & set(df.columns)
+    if taken:
+        raise InputError(f"the table has a column {sorted(taken)[0]!r} already; rename it")
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+    opened = release if isinstance(release, Release) else load(release)
+    find = _shipped(df, opened)
+    at = df.columns.index(key)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        local = find()
+        for batch in batches:
+            keys = batch.column(at)
+            estimates = local.lookup(keys)
+            low, high = local.interval(keys, confidence)
+            columns = [*batch.columns, *(pa.array(one) for one in (estimates, low, high))]
+            yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, "estimate", "low", "high"])
+
+    # A null key has no answer; whoever has some drops them first, and the error says so.
+    from pyspark.sql.types import DoubleType, StructType
+
+    schema = StructType(list(df.schema.fields))
+    for name in ("estimate", "low", "high"):
+        schema = schema.add(name, DoubleType())
+    return df.mapInArrow(answer, schema)
+
+
+def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
+    """A function that opens the release on an executor, once for each of its Python workers."""
+    if opened.source is not None and opened.plan.problem.parts > 1:
+        path, digest = str(opened.source.path), opened.source.digest
+        return lambda: _open(path, digest)
+    if opened.plan.problem.parts > 1:
+        raise ParameterError("a release of several parts must be saved, on a file system that all executors share")
+    content = files.to_bytes(files.Contents(opened.plan, opened.key_space, opened.sides, opened.reproducible))
+    name, digest = _add_file(df, content)
+
+    def find() -> Release:
+        from pyspark import SparkFiles
+
+        return _open(SparkFiles.get(name), digest)
+
+    return find
+
+
+def _add_file(df: DataFrame, content: bytes) -> tuple[str, str]:
+    """Ship a file to all executors; its name there, and the digest of its header."""
+    name = f"{hashlib.sha256(content).hexdigest()[:32]}.sparsedp"
+    folder = Path(tempfile.mkdtemp(prefix="sparsedp-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it when they first need it
+    path = folder / name
+    path.write_bytes(content)
+    digest = files.load(path).digest
+    assert digest is not None
+    session = df.sparkSession
+    if hasattr(session, "_jsparkSession"):
+        session.sparkContext.addFile(str(path))
+    else:  # Spark Connect
+        session.addArtifacts(str(path), file=True)
+    return name, digest
+
+
+_OPENED: dict[tuple[str, str], Release] = {}
+
+
+def _open(path: str, digest: str) -> Release:
+    """The release of this digest, kept open by this process."""
+    found = _OPENED.get((path, digest))
+    if found is None:
+        found = load(path, allow_reproducible=True)  # whoever asks had opened it
+        if found.source is None or found.source.digest != digest:
+            raise ParameterError(f"{path} has been replaced since the lookup was planned")
+        _OPENED[path, digest] = found
+    return found
