@@ -26,7 +26,8 @@ def lookup(
 ) -> DataFrame:
     """The DataFrame with three more columns: estimate, low, high.
 
-    A release of one file is shipped to every executor once, as a file; a directory of parts is opened there by its path.
+    A release of one file is shipped to every executor once, as a file; a directory of parts is opened by its path. Keys
+    must not be null.
     """
     check_columns(dict(df.dtypes), [key])
     taken = {"estimate", "low", "high"} & set(df.columns)
@@ -49,7 +50,6 @@ def lookup(
             columns = [*batch.columns, *(pa.array(one) for one in (estimates, low, high))]
             yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, "estimate", "low", "high"])
 
-    # A null key has no answer; whoever has some drops them first, and the error says so.
     from pyspark.sql.types import DoubleType, StructType
 
     schema = StructType(list(df.schema.fields))

@@ -78,8 +78,8 @@ class Query:
         check_columns(types, [name for name in (key, user, value) if name is not None])
         if query.key_type not in ("string", "binary", *INTEGER_TYPES):
             raise InputError(
-                f"column {key!r} has {query.key_type} values, and keys are text, bytes or 64-bit integers; cast it, for "
-                f"example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
+                f"column {key!r} has {query.key_type} values, and keys are text, bytes or 64-bit integers; cast it, "
+                f"for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
             )
         if value is not None:
             kind = types[value]

@@ -1,0 +1,163 @@
+"""Releases on Spark: time, shuffled bytes and the memory of driver and executors, as rows grow.
+
+`python -m benchmarks.spark [rows ...]`: 10⁶, 10⁷ and 10⁸ events of 10⁶ users and 10⁶ keys (the table of
+`benchmarks.counting`), on two executors of one core each in processes of their own, 16 parts, each size in a new
+application.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyspark
+
+import sparsedp
+import sparsedp.spark
+
+from .counting import KEYS_PER_USER, make_events
+
+ROWS = (10**6, 10**7, 10**8)
+PARTS = 16
+EXECUTOR_MEMORY = 3072
+DRIVER_MEMORY = "1g"
+
+
+def children(parent: int) -> list[int]:
+    """All processes below one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent:
+                found += [int(entry.name), *children(int(entry.name))]
+    return found
+
+
+def resident(process: int) -> int:
+    """Resident bytes of a process, 0 if it is gone."""
+    try:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096
+    except OSError:
+        return 0
+
+
+class Watch(threading.Thread):
+    """The largest memory of the driver (this process and its JVM), and of any executor with its Python workers."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.driver = self.executor = 0
+        self.done = threading.Event()
+
+    def run(self) -> None:
+        """Look twice a second."""
+        while not self.done.wait(0.5):
+            below = children(os.getpid())
+            names = {process: _command(process) for process in below}
+            executors = [process for process, name in names.items() if "CoarseGrainedExecutorBackend" in name]
+            parts = {process: [process, *children(process)] for process in executors}
+            owned = {process for group in parts.values() for process in group}
+            self.driver = max(self.driver, sum(map(resident, {os.getpid(), *below} - owned)))
+            for group in parts.values():
+                self.executor = max(self.executor, sum(map(resident, group)))
+
+
+def _command(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def shuffled(spark: Any) -> float:
+    """Bytes written by all shuffles of the application so far."""
+    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None)
+    return float(sum(stages.apply(at).shuffleWriteBytes() for at in range(stages.size())))
+
+
+def one(path: str, delta: float) -> dict[str, float]:
+    """One release, in a new application."""
+    os.environ.update(
+        SPARK_HOME=str(Path(pyspark.__file__).parent), SPARK_SCALA_VERSION="2.13", SPARK_LOCAL_IP="127.0.0.1"
+    )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local-cluster[2,1,{EXECUTOR_MEMORY}]")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": DRIVER_MEMORY,
+        "spark.executor.memory": f"{EXECUTOR_MEMORY}m",
+        "spark.sql.shuffle.partitions": "32",
+        "spark.executorEnv.SPARSEDP_THREADS": "1",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    df = spark.read.parquet(path)
+    with tempfile.TemporaryDirectory() as folder:
+        watch = Watch()
+        watch.start()
+        start = time.perf_counter()
+        release = sparsedp.spark.release(
+            df,
+            key="url",
+            user="user_id",
+            max_keys_per_user=KEYS_PER_USER,
+            epsilon=1,
+            delta=delta,
+            parts=PARTS,
+            path=Path(folder) / "release",
+        )
+        took = time.perf_counter() - start
+        watch.done.set()
+        found = {
+            "seconds": took,
+            "shuffled": shuffled(spark),
+            "driver": watch.driver,
+            "executor": watch.executor,
+            "bytes": release.nbytes,
+        }
+    spark.stop()
+    return found
+
+
+def main() -> None:
+    """Every size in a process of its own."""
+    if sys.argv[1:2] == ["one"]:
+        print(json.dumps(one(sys.argv[2], float(sys.argv[3]))))
+        return
+    sizes = [int(float(rows)) for rows in sys.argv[1:]] or ROWS
+    print(
+        f"{'rows':>8}  {'mechanism':10}{'time':>9}{'rows/s':>10}{'shuffled':>11}{'driver':>10}{'executor':>10}{'release':>10}"
+    )
+    for rows in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = str(Path(folder) / "events.parquet")
+            make_events(path, rows)
+            for name, delta in (("tight-alp", 0.0), ("retrieval", 1e-9)):
+                command = [sys.executable, "-m", "benchmarks.spark", "one", path, str(delta)]
+                done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                found = json.loads(done.stdout.splitlines()[-1])
+                print(
+                    f"{rows:8.0e}  {name:10}{found['seconds']:7.1f} s{rows / found['seconds']:10.3g}"
+                    f"{found['shuffled'] / 1e9:8.2f} GB{found['driver'] / 1e9:7.2f} GB{found['executor'] / 1e9:7.2f} GB"
+                    f"{found['bytes'] / 1e6:7.1f} MB",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

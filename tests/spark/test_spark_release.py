@@ -1,0 +1,352 @@
+"""Releases built on Spark: bit-identical to local ones, bounded like them, refused like them, committed once."""
+
+from __future__ import annotations
+
+import threading
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import sparsedp
+import sparsedp.spark
+from sparsedp import InputError, ParameterError, Release, SpentError
+from sparsedp.hashing import KeySpace, Partition
+from sparsedp.mechanisms.tight_alp import TightAlpPlan
+from sparsedp.portions import PartWork
+from sparsedp.randomness import PartStreams, Randomness, reproducible_for_tests
+from sparsedp.sources.spark import building
+from sparsedp.sources.spark.rows import Query, rows_by_part
+
+PARTS = 3
+
+
+def events(rows: int = 20_000, seed: int = 0) -> pd.DataFrame:
+    """Users with at most 30 rows each, pages, and amounts of quarters."""
+    random = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "user": [f"user {at // 30}" for at in range(rows)],
+            "url": [f"/page/{page}" for page in random.zipf(1.4, rows) % 2000],
+            "page": random.zipf(1.4, rows) % 2000,
+            "amount": random.integers(0, 40, rows) / 4,
+            "change": random.integers(-9, 10, rows),
+        }
+    )
+
+
+def table(spark: Any, frame: pd.DataFrame) -> Any:
+    return spark.createDataFrame(pa.Table.from_pandas(frame, preserve_index=False).to_pylist())
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    return events()
+
+
+@pytest.fixture(scope="module")
+def df(spark: Any, frame: pd.DataFrame) -> Any:
+    return table(spark, frame).cache()
+
+
+def same(one: Release, other: Release) -> bool:
+    arrays = [[array for side in release.sides for part in side for array in part.items()] for release in (one, other)]
+    return one.plan == other.plan and all(
+        a == b and np.array_equal(x, y) for (a, x), (b, y) in zip(*arrays, strict=True)
+    )
+
+
+COUNTING: dict[str, dict[str, Any]] = {
+    "rows": {"key": "url"},
+    "users": {"key": "url", "user": "user", "max_keys_per_user": 40, "max_per_key": 30},
+    "integers": {"key": "page"},
+    "sums": {
+        "key": "url",
+        "user": "user",
+        "value": "change",
+        "signed": True,
+        "max_keys_per_user": 40,
+        "max_per_key": 500,
+    },
+    "reals": {"key": "url", "value": "amount", "step": 0.5, "max_per_key": 20},
+}
+RELEASING: dict[str, dict[str, Any]] = {
+    "pure": {"nonzero": 2000},
+    "sized": {},
+    "retrieval": {"delta": 1e-6, "nonzero": 2000},
+    "retrieval, sized": {"delta": 1e-6},
+    "stability": {"delta": 1e-6, "mechanism": "stability"},
+    "threshold": {"mechanism": "threshold"},
+    "tiny ε": {"epsilon": 0.004, "nonzero": 2000},
+}
+
+
+@pytest.mark.parametrize("counting", COUNTING)
+@pytest.mark.parametrize("releasing", RELEASING)
+def test_a_release_is_the_local_one_bit_for_bit(
+    counting: str, releasing: str, df: Any, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    if counting not in ("rows", "sums") and releasing not in ("sized", "retrieval"):
+        pytest.skip("two kinds of counting see all mechanisms, the others two")
+    options = {"epsilon": 2.0, "parts": PARTS, **RELEASING[releasing]}
+    with reproducible_for_tests(9):
+        built = sparsedp.spark.release(df, **COUNTING[counting], path=tmp_path / "spark", **options)
+    with reproducible_for_tests(9):
+        local = sparsedp.release(sparsedp.count(frame, **COUNTING[counting]), **options)
+    with reproducible_for_tests(9):
+        written = sparsedp.release(sparsedp.count(frame, **COUNTING[counting]), path=tmp_path / "local", **options)
+    assert same(built, local)
+    assert same(written, local)
+    sparsedp.verify(tmp_path / "spark")
+    assert built.plan.problem.contribution == local.plan.problem.contribution
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_integers_of_a_domain_are_their_own_ids(df: Any, frame: pd.DataFrame, tmp_path: Path) -> None:
+    common: dict[str, Any] = {"domain": 2000, "epsilon": 1.0, "parts": PARTS, "nonzero": 2000}
+    for mechanism, delta in (("tight-alp", 0.0), ("retrieval", 1e-6), ("threshold", 0.0)):
+        options: dict[str, Any] = {**common, "delta": delta, "mechanism": mechanism}
+        with reproducible_for_tests(2):
+            built = sparsedp.spark.release(df, key="page", path=tmp_path / mechanism, **options)
+        with reproducible_for_tests(2):
+            assert same(built, sparsedp.release(sparsedp.count(frame, key="page"), **options))
+    auto = sparsedp.spark.plan(df, key="page", epsilon=1, domain=2000, nonzero=2000, parts=2)
+    assert auto.mechanism == "tight-alp"  # a counter for every key has one part only
+
+
+def test_contributions_are_bounded_for_each_user(spark: Any) -> None:
+    rows = [{"user": u, "key": k, "v": 5} for u in range(20) for k in range(u) for _ in range(4)]
+    df = spark.createDataFrame(rows)
+    query = Query.create(df, "key", "user", "v", 6, 12, None, False, "refuse")
+    pairs = query.pairs().collect()
+    assert len(pairs) == sum(min(u, 6) for u in range(20))
+    assert {row["n"] for row in pairs} == {12}  # 20, cut
+    counted = Query.create(df, "key", "user", None, 6, 3, None, False, "refuse").pairs().collect()
+    assert {row["n"] for row in counted} == {3}
+
+
+def test_which_keys_of_a_user_stay_depends_on_that_user_only(spark: Any) -> None:
+    # Catches an order by row numbers or by other users' counts: adding a user must leave all others' keys as they are.
+    mine = [{"user": "a", "key": k} for k in range(50)]
+    others = [{"user": f"u{u}", "key": k} for u in range(40) for k in range(u, u + 20)]
+
+    def kept(rows: list[dict[str, Any]]) -> dict[int, int]:
+        query = Query.create(spark.createDataFrame(rows), "key", "user", None, 5, 1, None, False, "refuse")
+        totals: dict[int, int] = {}
+        for row in query.pairs().collect():
+            totals[row["k"]] = totals.get(row["k"], 0) + row["n"]
+        return totals
+
+    alone, without, together = kept(mine), kept(others), kept(others[::-1] + mine)
+    assert sum(alone.values()) == 5
+    assert {key: alone.get(key, 0) + without.get(key, 0) for key in {*alone, *without}} == together
+
+
+def test_there_are_two_shuffles(df: Any) -> None:
+    query = Query.create(df, "url", "user", None, 5, 1, None, False, "refuse")
+    with rows_by_part(query, KeySpace(1 << 64, (1, 2)), Partition(PARTS, True), kept=False) as shares:
+        grouped = shares.groupBy("part").applyInArrow(lambda one: one, "part int, id bigint, n bigint")
+        plan = grouped._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("Exchange hashpartitioning") == 2
+
+
+def test_frequent_keys_are_summed_before_they_travel(spark: Any) -> None:
+    df = spark.range(100_000).selectExpr("id % 3 as key")
+    query = Query.create(df, "key", None, None, None, 1, None, False, "refuse")
+    with rows_by_part(query, KeySpace(1 << 64, (1, 2)), Partition(2, True), kept=False) as shares:
+        rows = [row for row in shares.collect() if row["id"] is not None]
+    assert len(rows) <= 3 * 4
+    assert sum(row["n"] for row in rows) == 100_000
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_parts_without_keys_are_built_too(spark: Any, empty: bool, tmp_path: Path) -> None:
+    # Which parts there are must not depend on the data.
+    rows = [{"key": "only one"}]
+    df = spark.createDataFrame(rows).where("key = 'nothing'" if empty else "true")
+    release = sparsedp.spark.release(df, key="key", epsilon=1, parts=5, path=tmp_path / "r", nonzero=1000)
+    assert len(release.sides[0]) == 5
+    assert release["something"] < 60
+
+
+def test_lookups_on_executors_are_the_local_ones(df: Any, frame: pd.DataFrame, tmp_path: Path) -> None:
+    counts = sparsedp.count(frame, key="url")
+    for name, parts in {"one": 1, "parts": 2}.items():
+        sparsedp.release(counts, epsilon=1, nonzero=2000, path=tmp_path / name, parts=parts)
+        release = sparsedp.load(tmp_path / name)
+        asked = df.select("url", "page").distinct()
+        found = sparsedp.spark.lookup(asked, release, key="url", confidence=0.9).toPandas()
+        assert found["estimate"].tolist() == release.lookup(found["url"].tolist()).tolist()
+        low, high = release.interval(found["url"].tolist(), 0.9)
+        assert (found["low"].tolist(), found["high"].tolist()) == (low.tolist(), high.tolist())
+        assert list(found.columns) == ["url", "page", "estimate", "low", "high"]
+    memory = sparsedp.release(counts, epsilon=1, nonzero=2000)
+    assert sparsedp.spark.lookup(asked, memory, key="url").count() == len(found)
+    assert sparsedp.spark.lookup(asked, tmp_path / "one", key="url").count() == len(found)
+    with pytest.raises(ParameterError, match="must be saved"):
+        sparsedp.spark.lookup(asked, sparsedp.release(counts, epsilon=1, parts=2), key="url")
+    with pytest.raises(InputError, match="did you mean 'url'"):
+        sparsedp.spark.lookup(asked, release, key="ulr")
+    with pytest.raises(InputError, match="'estimate' already"):
+        sparsedp.spark.lookup(asked.withColumnRenamed("page", "estimate"), release, key="url")
+    with pytest.raises(ParameterError, match="confidence"):
+        sparsedp.spark.lookup(asked, release, key="url", confidence=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"key": "ulr"}, InputError, "did you mean 'url'"),
+        ({"key": "amount"}, InputError, "cast it, for example with df.withColumn"),
+        ({"user": "user"}, ParameterError, "max_keys_per_user must be given"),
+        ({"value": "amount"}, InputError, "pass step="),
+        ({"value": "url", "step": 1}, InputError, "must be numbers"),
+        ({"epsilon": -1}, ParameterError, "epsilon must be positive, got -1"),
+        ({"parts": 1}, ParameterError, "parts must be at least 2"),
+        ({"mechanism": "alp"}, ParameterError, "one part only"),
+        ({"domain": 10}, ParameterError, "keys must be integers, and column 'url' has string values"),
+        ({"nulls": "ignore"}, ParameterError, "'refuse' or 'drop'"),
+        ({"value": "change", "max_per_key": 1 << 70, "user": "user", "max_keys_per_user": 1}, ParameterError, "2\\^61"),
+        ({"path": "/nowhere/at/all"}, FileNotFoundError, "no directory"),
+    ],
+)
+def test_parameters_are_refused_before_a_row_is_read(
+    options: dict[str, Any], error: type[Exception], message: str, spark: Any, frame: pd.DataFrame, tmp_path: Path
+) -> None:
+    raising = table(spark, frame.head(5)).selectExpr("assert_true(false) as broken", "*")
+    given = {"key": "url", "epsilon": 1.0, "nonzero": 100, "path": tmp_path / "r", **options}
+    with pytest.raises(error, match=message):
+        sparsedp.spark.release(raising, **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_rows_are_refused_and_nothing_is_spent(spark: Any, tmp_path: Path) -> None:
+    ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1)
+    rows = [("a", 1.0, "u"), (None, 2.0, "u"), ("b", float("nan"), None), ("c", -1.0, "u"), ("d", None, "v")]
+    df = spark.createDataFrame(rows, "key string, v double, user string")
+    options: dict[str, Any] = {"epsilon": 1, "path": tmp_path / "r", "nonzero": 10, "ledger": ledger, "parts": 2}
+    with pytest.raises(InputError, match="column 'key' is null in 1 row; fix them or pass nulls='drop'"):
+        sparsedp.spark.release(df, key="key", **options)
+    summing: dict[str, Any] = {"value": "v", "step": 0.5, "max_per_key": 2}
+    with pytest.raises(
+        InputError, match=r"'v' is null in 1 row; column 'v' is not finite in 1 row; .* negative .* in 1 row"
+    ):
+        sparsedp.spark.release(df.dropna(subset=["key"]), key="key", **summing, **options)
+    assert ledger.datasets()[0].left_epsilon == 1
+    assert not (tmp_path / "r").exists()
+    built = sparsedp.spark.release(df, key="key", nulls="drop", **options)
+    assert built.plan.problem.contribution is not None
+    assert ledger.datasets()[0].left_epsilon == 0
+    with pytest.raises(FileExistsError, match="exists"):
+        sparsedp.spark.release(df, key="key", nulls="drop", **options)
+    with pytest.raises(sparsedp.BudgetError):
+        sparsedp.spark.release(df, key="key", nulls="drop", **{**options, "path": tmp_path / "again"})
+
+
+def test_a_job_that_fails_leaves_nothing_but_the_debit(spark: Any, tmp_path: Path) -> None:
+    ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1)
+    df = spark.range(10).selectExpr("if(id = 7, raise_error('broken'), 'key') as key")
+    with pytest.raises(SpentError, match="they stay debited"):
+        sparsedp.spark.release(df, key="key", nulls="drop", epsilon=1, nonzero=9, path=tmp_path / "r", ledger=ledger)
+    assert [path.name for path in tmp_path.iterdir()] == ["budget.db"]
+
+
+def test_a_task_that_fails_is_tried_again(spark: Any, frame: pd.DataFrame, tmp_path: Path) -> None:
+    marker = tmp_path / "failed once"
+
+    def fails_once(batches: Any) -> Any:
+        yield from batches
+        try:
+            marker.touch(exist_ok=False)
+        except FileExistsError:
+            return
+        raise RuntimeError("the first attempt fails at its end")
+
+    df = table(spark, frame).mapInArrow(fails_once, table(spark, frame.head(1)).schema)
+    with reproducible_for_tests(4):
+        built = sparsedp.spark.release(
+            df, key="url", epsilon=1, nonzero=2000, parts=PARTS, path=tmp_path / "r", nulls="drop"
+        )
+    assert marker.exists()
+    with reproducible_for_tests(4):
+        assert same(built, sparsedp.release(sparsedp.count(frame, key="url"), epsilon=1, nonzero=2000, parts=PARTS))
+
+
+class Speculative:
+    """Shares of a release whose every part is built by three attempts, of which Spark takes the second."""
+
+    def __init__(self, late: list[Any]) -> None:
+        self.late = late
+
+    def groupBy(self, name: str) -> Speculative:  # noqa: N802  # Spark's name
+        return self
+
+    def applyInArrow(self, work: Any, schema: str) -> Speculative:  # noqa: N802
+        self.work = work
+        return self
+
+    def collect(self) -> list[Any]:
+        results = []
+        for part in range(PARTS):
+            own = np.array([Partition(PARTS, True).range_of(part)[0] + 77], np.uint64).view(np.int64)[0]
+            rows = pa.table({"part": [part, part], "id": pa.array([None, own], pa.int64()), "n": [None, 5000]})
+            attempts = [self.work(rows) for _ in range(3)]
+            self.late.append(lambda rows=rows: self.work(rows))
+            results.append(attempts[1].to_pylist()[0])
+
+        class Row(dict[str, Any]):
+            asDict = dict.copy  # noqa: N815
+
+        return [Row(result) for result in results[::-1]]
+
+
+def test_one_draw_of_every_part_is_published_whatever_was_tried(tmp_path: Path) -> None:
+    plan = sparsedp.plan(1.0, nonzero=100, parts=PARTS)
+    assert isinstance(plan, TightAlpPlan)
+    late: list[Any] = []
+    drawn: list[Any] = []
+
+    class Watching(PartWork):
+        def build(self, part: int, ids: Any, values: Any) -> Any:
+            drawn.append((part, super().build(part, ids, values)))
+            return drawn[-1][1]
+
+    work = Watching(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None))
+    building._publish(Speculative(late), work, KeySpace(1 << 64, (1, 2)), tmp_path / "r", False)
+    release = sparsedp.load(tmp_path / "r")
+    sparsedp.verify(tmp_path / "r")
+    assert len(drawn) == 3 * PARTS
+    for part, arrays in enumerate(release.sides[0]):
+        second = [sides for number, sides in drawn if number == part][1]
+        assert np.array_equal(arrays["embedding.blocks"], second[0]["embedding.blocks"])
+    assert sorted(path.name for path in (tmp_path / "r").iterdir()) == [
+        *(f"part-{part:05d}.sparsedp" for part in range(PARTS)),
+        "release.sparsedp",
+    ]
+    for attempt in late:  # a zombie has nowhere to write
+        with pytest.raises(FileNotFoundError, match="came too late"):
+            attempt()
+    assert [path.name for path in tmp_path.iterdir()] == ["r"]
+
+
+def test_releases_of_one_session_do_not_disturb_each_other(df: Any, tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+
+    def build(number: int) -> None:
+        try:
+            sparsedp.spark.release(df, key="url", epsilon=1, nonzero=2000, parts=2, path=tmp_path / str(number))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=build, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    arrays = [sparsedp.load(tmp_path / str(number)).sides[0][0]["embedding.blocks"] for number in range(3)]
+    assert not np.array_equal(arrays[0], arrays[1])
