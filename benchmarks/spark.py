@@ -15,7 +15,6 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pyspark
 
@@ -80,10 +79,15 @@ def _command(process: int) -> str:
         return ""
 
 
-def shuffled(spark: Any) -> float:
-    """Bytes written by all shuffles of the application so far."""
-    stages = spark.sparkContext._jsc.sc().statusStore().stageList(None)
-    return float(sum(stages.apply(at).shuffleWriteBytes() for at in range(stages.size())))
+def shuffled(log: Path) -> int:
+    """Bytes written by all shuffles, from the event log of the application."""
+    total = 0
+    for file in (path for path in log.rglob("*") if path.is_file() and not path.name.startswith((".", "appstatus"))):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            if event.get("Event") == "SparkListenerTaskEnd":
+                total += event.get("Task Metrics", {}).get("Shuffle Write Metrics", {}).get("Shuffle Bytes Written", 0)
+    return total
 
 
 def one(path: str, delta: float) -> dict[str, float]:
@@ -94,25 +98,29 @@ def one(path: str, delta: float) -> dict[str, float]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(f"local-cluster[2,1,{EXECUTOR_MEMORY}]")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": DRIVER_MEMORY,
-        "spark.executor.memory": f"{EXECUTOR_MEMORY}m",
-        "spark.sql.shuffle.partitions": "32",
-        "spark.executorEnv.SPARSEDP_THREADS": "1",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    df = spark.read.parquet(path)
     with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "events"
+        log.mkdir()
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.dir": log.as_uri(),
+            "spark.driver.memory": DRIVER_MEMORY,
+            "spark.executor.memory": f"{EXECUTOR_MEMORY}m",
+            "spark.sql.shuffle.partitions": "32",
+            "spark.executorEnv.SPARSEDP_THREADS": "1",
+        }
+        builder = SparkSession.builder.master(f"local-cluster[2,1,{EXECUTOR_MEMORY}]")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("ERROR")
         watch = Watch()
         watch.start()
         start = time.perf_counter()
         release = sparsedp.spark.release(
-            df,
+            spark.read.parquet(path),
             key="url",
             user="user_id",
             max_keys_per_user=KEYS_PER_USER,
@@ -123,15 +131,9 @@ def one(path: str, delta: float) -> dict[str, float]:
         )
         took = time.perf_counter() - start
         watch.done.set()
-        found = {
-            "seconds": took,
-            "shuffled": shuffled(spark),
-            "driver": watch.driver,
-            "executor": watch.executor,
-            "bytes": release.nbytes,
-        }
-    spark.stop()
-    return found
+        spark.stop()
+        memory = {"driver": watch.driver, "executor": watch.executor}
+        return {"seconds": took, "shuffled": shuffled(log), "bytes": release.nbytes, **memory}
 
 
 def main() -> None:
@@ -141,7 +143,8 @@ def main() -> None:
         return
     sizes = [int(float(rows)) for rows in sys.argv[1:]] or ROWS
     print(
-        f"{'rows':>8}  {'mechanism':10}{'time':>9}{'rows/s':>10}{'shuffled':>11}{'driver':>10}{'executor':>10}{'release':>10}"
+    names = ("time", "rows/s", "shuffled", "driver", "executor", "release")
+    print(f"{'rows':>8}  {'mechanism':10}{''.join(f'{name:>10}' for name in names)}")
     )
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -151,10 +154,10 @@ def main() -> None:
                 command = [sys.executable, "-m", "benchmarks.spark", "one", path, str(delta)]
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                 found = json.loads(done.stdout.splitlines()[-1])
+                memory = "".join(f"{found[name] / 1e9:7.2f} GB" for name in ("shuffled", "driver", "executor"))
                 print(
-                    f"{rows:8.0e}  {name:10}{found['seconds']:7.1f} s{rows / found['seconds']:10.3g}"
-                    f"{found['shuffled'] / 1e9:8.2f} GB{found['driver'] / 1e9:7.2f} GB{found['executor'] / 1e9:7.2f} GB"
-                    f"{found['bytes'] / 1e6:7.1f} MB",
+                    f"{rows:8.0e}  {name:10}{found['seconds']:8.1f} s{rows / found['seconds']:10.3g}"
+                    f"{memory}{found['bytes'] / 1e6:7.1f} MB",
                     flush=True,
                 )
 

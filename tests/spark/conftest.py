@@ -71,12 +71,7 @@ class Cluster:
 
     def start(self, name: str, main: str, *arguments: str) -> Path:
         log = self.folder / f"{name}.log"
-        environment = {
-            **os.environ,
-            "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "512m",
-        }
+        settings = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
         with log.open("wb") as file:
             self.processes[name] = subprocess.Popen(
                 [str(SPARK_HOME / "bin" / "spark-class"), main, *arguments],
