@@ -142,10 +142,8 @@ def main() -> None:
         print(json.dumps(one(sys.argv[2], float(sys.argv[3]))))
         return
     sizes = [int(float(rows)) for rows in sys.argv[1:]] or ROWS
-    print(
     names = ("time", "rows/s", "shuffled", "driver", "executor", "release")
     print(f"{'rows':>8}  {'mechanism':10}{''.join(f'{name:>10}' for name in names)}")
-    )
     for rows in sizes:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "events.parquet")
