@@ -1,0 +1,10 @@
+"""Trying to refute a privacy claim from outside: `sparsedp audit`.
+
+Reading order: evidence (from counted outcomes to a lower bound on ε) → games (neighbouring inputs that are hard to
+hide) → audit (play the games against a mechanism).
+"""
+
+from .audit import Audit, audit, audit_samples
+from .evidence import Finding, refute
+
+__all__ = ["Audit", "Finding", "audit", "audit_samples", "refute"]

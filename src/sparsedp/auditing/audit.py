@@ -1,0 +1,190 @@
+"""Play the games against a mechanism, and say what they prove."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..building import release as build
+from ..errors import ParameterError
+from ..mechanisms import MECHANISMS, mechanism_named
+from ..planning import plan as make_plan
+from ..progress import counting
+from .evidence import Finding, Labels, refute
+from .games import Game, Views, games_for, read
+
+DEFAULT_RUNS = 1_000_000
+APPROXIMATE = ("stability", "retrieval")
+DELTA = 0.02  # large enough that keys which appear are seen
+_GROUPS = 100_000  # of one release
+_SLOW_GROUPS = {"compact": 500, "alp": 50_000, "threshold-alp": 50_000}
+_MOST_LABELS = 4000
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found: every game's lower bound on ε, at the δ that was claimed."""
+
+    mechanism: str
+    epsilon: float
+    delta: float
+    runs: int
+    confidence: float
+    findings: tuple[Finding, ...]
+
+    @property
+    def lower_bound(self) -> float:
+        """No smaller ε can be true, at the stated confidence."""
+        return max(finding.epsilon for finding in self.findings)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claimed ε is too small."""
+        return any(finding.refutes for finding in self.findings)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.mechanism}: claimed ε = {self.epsilon:g}, δ = {self.delta:g}; {self.runs:,} runs a side and game"
+        ]
+        for finding in self.findings:
+            seen = "{:,}/{:,} against {:,}/{:,}".format(*finding.likely, *finding.rare)
+            verdict = "REFUTED" if finding.refutes else ""
+            lines.append(f"  {finding.game:42} ε ≥ {finding.epsilon:<8.4f} {seen}  {verdict}")
+        verdict = "REFUTED" if self.refuted else "not refuted"
+        lines.append(f"{verdict}: ε is at least {self.lower_bound:.4f}, at confidence {self.confidence:.6%}")
+        return "\n".join(lines)
+
+    def plot(self, path: Any) -> None:
+        """Draw the bounds into an image file."""
+        from ..errors import MissingDependencyError
+
+        try:
+            from matplotlib.figure import Figure
+        except ImportError:
+            raise MissingDependencyError("plots need matplotlib: pip install 'sparsedp[plot]'") from None
+        figure = Figure(figsize=(7, 0.6 + 0.35 * len(self.findings)), layout="constrained")
+        axes = figure.subplots()
+        names = [finding.game for finding in self.findings][::-1]
+        bounds = [finding.epsilon for finding in self.findings][::-1]
+        colours = ["#cc3311" if bound > self.epsilon else "#0077bb" for bound in bounds]
+        axes.barh(names, bounds, color=colours)
+        axes.axvline(self.epsilon, color="black", linestyle="--", label=f"claimed ε = {self.epsilon:g}")
+        axes.set_xlabel("proven lower bound on ε")
+        axes.set_title(self.mechanism)
+        axes.legend(loc="lower right")
+        figure.savefig(path, dpi=150)
+
+
+def audit(
+    mechanism: str,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    *,
+    runs: int = DEFAULT_RUNS,
+    confidence: float = 1 - 1e-6,
+    **options: object,
+) -> Audit:
+    """Try to refute that a mechanism is (ε, δ)-private: lower bounds on ε from many runs on neighbouring inputs.
+
+    The bounds hold together with the stated confidence: a claim that is true is refuted with at most the rest.
+    """
+    mechanism_named(mechanism)
+    if delta is None:
+        delta = DELTA if mechanism in APPROXIMATE else 0.0
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+    if runs < 1000:
+        raise ParameterError(f"runs must be at least 1000, got {runs}")
+    groups = min(_SLOW_GROUPS.get(mechanism, _GROUPS), runs)
+    settings = _settings(mechanism, groups, options)
+    plan = make_plan(epsilon, delta, mechanism=mechanism, **settings)
+    games = list(games_for(plan))
+    findings = []
+    with counting(f"Auditing {mechanism}", len(games)) as advance:
+        for game in games:
+            failure = (1 - confidence) / len(games)
+            findings.append(_play(game, mechanism, epsilon, delta, runs, groups, settings, failure))
+            advance(1)
+    return Audit(mechanism, epsilon, delta, runs, confidence, tuple(findings))
+
+
+def _settings(mechanism: str, groups: int, options: dict[str, object]) -> dict[str, Any]:
+    """Public parameters with which little events become likely: a small domain, many stored zeros, exact scaling."""
+    keys = 8 * groups
+    domain = 1 << max(12, (keys - 1).bit_length())
+    settings: dict[str, Any] = {"domain": domain, "nonzero": keys}
+    if mechanism in ("threshold", "threshold-alp", "tight-alp"):
+        settings["stored_zeros"] = domain / 20
+    if mechanism in ("alp", "threshold-alp"):
+        settings["scaling"] = "exact"
+    if mechanism == "alp":
+        settings["upper"] = 40
+    if mechanism == "compact":
+        settings |= {"domain": 1 << 20, "nonzero": 4 * groups}
+    return settings | options
+
+
+def _play(
+    game: Game,
+    mechanism: str,
+    epsilon: float,
+    delta: float,
+    runs: int,
+    groups: int,
+    settings: dict[str, Any],
+    failure: float,
+) -> Finding:
+    parameters = {"epsilon": epsilon, "delta": delta, "mechanism": mechanism, **settings, **game.options}
+    if delta:
+        parameters.pop("stored_zeros", None)
+    size = len(game.left) + len(game.crowd)
+    keys = np.arange(groups * size, dtype=np.uint64).reshape(groups, size)
+    own = keys[:, : len(game.left)]
+
+    def released(counts: tuple[int, ...]) -> Views:
+        values = np.tile(np.array([*counts, *game.crowd], np.int64), groups)
+        views = read(build((keys.reshape(-1), values), **parameters), own.reshape(-1))
+        return views.reshape(groups, len(game.left))
+
+    stated = build((keys[:0, 0], keys[:0, 0].astype(np.int64)), **parameters)
+
+    def run(counts: tuple[int, ...]) -> Views:
+        views = released(counts)
+        if game.twice:
+            views = np.stack([views[:, 0], released(game.left)[:, 0]], axis=1)
+        return game.view(views)
+
+    rounds = math.ceil(runs / groups)
+    left, right = (np.concatenate([run(counts) for _ in range(rounds)]) for counts in (game.left, game.right))
+    return refute(game.name, *_labels(left, right), claimed=stated.epsilon, delta=stated.delta, failure=failure)
+
+
+def _labels(left: Views, right: Views) -> tuple[Labels, Labels]:
+    """Small numbers for what was seen; what is seen rarely is put together by rank."""
+    values, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
+    if len(values) > _MOST_LABELS:
+        codes = codes * _MOST_LABELS // len(values)
+    return codes[: len(left)].astype(np.int64), codes[len(left) :].astype(np.int64)
+
+
+def audit_samples(
+    name: str,
+    sample: Callable[[bool, int], npt.NDArray[np.float64]],
+    epsilon: float,
+    delta: float,
+    *,
+    runs: int = DEFAULT_RUNS,
+    confidence: float = 1 - 1e-6,
+) -> Audit:
+    """The same for any algorithm: `sample(right, runs)` gives what is seen in many runs on one of two inputs."""
+    labels = _labels(sample(False, runs), sample(True, runs))
+    finding = refute("two inputs", *labels, claimed=epsilon, delta=delta, failure=1 - confidence)
+    return Audit(name, epsilon, delta, runs, confidence, (finding,))
+
+
+assert set(_SLOW_GROUPS) <= set(MECHANISMS)

@@ -1,0 +1,141 @@
+"""Neighbouring inputs that are hard to hide, and what an attacker looks at.
+
+A release answers for many keys, and the noise of keys that do not meet is independent. So one release is many runs of
+the same game: groups of keys, each with the counts of the one or of the other input. Groups are far apart (few share a
+cell), and what is seen of a group is what the release says about its keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _native
+from ..embedding import Columns
+from ..mechanisms import Arrays, Parts, Plan, tables_of
+from ..mechanisms.alp import AlpPlan
+from ..mechanisms.threshold_alp import ThresholdAlpPlan
+from ..mechanisms.tight_alp import TightAlpPlan
+from ..published import Release
+
+Counts = npt.NDArray[np.int64]
+Views = npt.NDArray[np.float64]
+View = Callable[
+    [Views], Views
+]  # of the estimates of each group's keys: one number, the same for outcomes that look alike
+
+
+_LEVELS = 5
+_BETWEEN = 4096.0  # patterns and small stored values of one side are below
+
+
+@dataclass(frozen=True)
+class Game:
+    """Two inputs for each group of keys, at distance `distance`, and what the attacker computes from the answers."""
+
+    name: str
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    view: View
+    options: Mapping[str, Any] = field(default_factory=dict)
+    crowd: tuple[int, ...] = ()  # counts of further keys, the same on both sides
+    twice: bool = False  # the attacker also has a release of counts that he knows: those on the left
+
+    @property
+    def distance(self) -> int:
+        """The ℓ1 distance of the two inputs."""
+        return int(np.abs(np.subtract(self.left, self.right)).sum())
+
+
+def alone(views: Views) -> Views:
+    """The answer for the first key."""
+    return views[:, 0]
+
+
+def together(views: Views) -> Views:
+    """All answers, each rounded, as one number."""
+    clipped = np.clip(np.round(views), -3, 60) + 3
+    joined: Views = clipped @ (64.0 ** np.arange(views.shape[1]))
+    return joined
+
+
+def difference(views: Views) -> Views:
+    """The first answer minus the second: zero if both have the same noise."""
+    apart: Views = np.round(views[:, 0] - views[:, 1], 6)
+    return apart
+
+
+def games_for(plan: Plan) -> Iterator[Game]:
+    """The games against a mechanism; thresholds and level boundaries are read off its plan, which is public."""
+    yield Game("0 or 1", (0,), (1,), alone)
+    yield Game("1 or 2", (1,), (2,), alone)
+    for count in sorted(_borders(plan)):
+        yield Game(f"{count - 1} or {count}", (count - 1,), (count,), alone)
+    high = _threshold(plan) + 5
+    yield Game("two keys, is their noise the same?", (high, high), (high + 1, high), difference)
+    yield Game("two releases, is their noise the same?", (high,), (high + 1,), difference, twice=True)
+    yield Game("three keys that appear together", (0, 0, 0), (1, 1, 1), together, {"sensitivity": 3})
+    yield Game("one count moves to another key", (1, 0), (0, 1), together, {"sensitivity": 2})
+    yield Game("0 or 1 in a crowd", (0,), (1,), alone, crowd=(1, 3, 9, 200))
+    yield Game("the sign of 1", (0,), (1,), alone, {"signed": True})
+    yield Game("from -1 to 0", (-1,), (0,), alone, {"signed": True})
+
+
+def _threshold(plan: Plan) -> int:
+    for holder in ("stage", "buckets"):
+        threshold = getattr(getattr(plan, holder, None), "threshold", None)
+        if threshold is not None:
+            return int(threshold)
+    return 3
+
+
+def _borders(plan: Plan) -> set[int]:
+    """Counts at which something changes: the threshold, and where levels begin."""
+    borders = {_threshold(plan), _threshold(plan) + 1}
+    ladder = getattr(getattr(plan, "blocks", None), "ladder", None)
+    if ladder is not None:
+        borders |= {edge for level in ladder.levels for edge in (level.start, level.start + 1)}
+    slope = getattr(getattr(getattr(plan, "embedding", None), "rounding", None), "slope", None)
+    if slope is not None:
+        borders |= {round(1 / float(slope)), round(1 / float(slope)) + 1}
+    return {count for count in borders if count > 2}
+
+
+def read(release: Release, keys: npt.NDArray[np.uint64]) -> Views:
+    """What a release says about keys, told apart as finely as it can: symbols, bits, else estimates."""
+    plan = release.plan
+    ids = release.key_space.ids(keys)
+    if isinstance(plan, TightAlpPlan):
+        sides = [_symbols(plan, parts, ids) for parts in release.sides]
+    elif isinstance(plan, AlpPlan | ThresholdAlpPlan):
+        sides = [_first_bits(plan.embedding.columns, parts[0], ids) for parts in release.sides]
+    else:
+        return release.lookup(keys, clamp=False)
+    return sides[0] if len(sides) == 1 else sides[0] + _BETWEEN * sides[1]
+
+
+def _first_bits(columns: Columns, arrays: Arrays, ids: npt.NDArray[np.uint64]) -> Views:
+    """The bits of a key in the first levels as a number, or its stored value above all of those."""
+    seen = np.zeros(len(ids))
+    for level in range(min(_LEVELS, columns.levels)):
+        rows = _native.rows_of(arrays["embedding.functions"], columns.rows, level, ids).astype(np.int64)
+        words = arrays["embedding.bits"][level * columns.words_per_level + rows // 64]
+        seen += (words >> (rows % 64).astype(np.uint64) & np.uint64(1)) * float(1 << level)
+    for table in tables_of((arrays,)):
+        stored, values = table.find(ids)
+        seen[stored] = values[stored] + float(1 << _LEVELS)
+    return seen
+
+
+def _symbols(plan: TightAlpPlan, parts: Parts, ids: npt.NDArray[np.uint64]) -> Views:
+    """The number of a key's pattern of symbols, or its stored value above all patterns."""
+    blocks = [arrays["embedding.blocks"] for arrays in parts]
+    patterns = np.arange(1 << plan.blocks.ladder.bits, dtype=np.float64)
+    tables = [table.index for table in tables_of(parts)]
+    return plan.blocks.reader(tables, blocks, parts[0]["embedding.seeds"], patterns, 1.0, float(len(patterns))).read(
+        ids
+    )
