@@ -149,8 +149,10 @@ def test_which_keys_of_a_user_stay_depends_on_that_user_only(spark: Any) -> None
 def test_there_are_two_shuffles(df: Any) -> None:
     query = Query.create(df, "url", "user", None, 5, 1, None, False, "refuse")
     with rows_by_part(query, KeySpace(1 << 64, (1, 2)), Partition(PARTS, True), kept=False) as shares:
-        grouped = shares.groupBy("part").applyInArrow(lambda one: one, "part int, id bigint, n bigint")
-        plan = grouped._jdf.queryExecution().executedPlan().toString()
+        ordered = shares.sortWithinPartitions("part").mapInArrow(
+            lambda batches: batches, "part int, id bigint, n bigint"
+        )
+        plan = ordered._jdf.queryExecution().executedPlan().toString()
     assert plan.count("Exchange hashpartitioning") == 2
 
 
@@ -282,18 +284,20 @@ class Speculative:
     def __init__(self, late: list[Any]) -> None:
         self.late = late
 
-    def groupBy(self, name: str) -> Speculative:  # noqa: N802  # Spark's name
+    def sortWithinPartitions(self, name: str) -> Speculative:  # noqa: N802  # Spark's name
         return self
 
-    def applyInArrow(self, work: Any, schema: str) -> Speculative:  # noqa: N802
-        self.work = work
+    def mapInArrow(self, work: Any, schema: str) -> Speculative:  # noqa: N802
+        self.work: Any = lambda rows: next(work(iter(rows.to_batches())))
         return self
 
     def collect(self) -> list[Any]:
         results = []
         for part in range(PARTS):
             own = np.array([Partition(PARTS, True).range_of(part)[0] + 77], np.uint64).view(np.int64)[0]
-            rows = pa.table({"part": [part, part], "id": pa.array([None, own], pa.int64()), "n": [None, 5000]})
+            rows = pa.table(
+                {"part": pa.array([part, part], pa.int32()), "id": pa.array([None, own], pa.int64()), "n": [None, 5000]}
+            )
             attempts = [self.work(rows) for _ in range(3)]
             self.late.append(lambda rows=rows: self.work(rows))
             results.append(attempts[1].to_pylist()[0])

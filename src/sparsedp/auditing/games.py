@@ -1,8 +1,8 @@
 """Neighbouring inputs that are hard to hide, and what an attacker looks at.
 
-A release answers for many keys, and the noise of keys that do not meet is independent. So one release is many runs of
-the same game: groups of keys, each with the counts of the one or of the other input. Groups are far apart (few share a
-cell), and what is seen of a group is what the release says about its keys.
+A release answers for many keys, so one release is many runs of the same game: groups of keys, each with the counts of
+the one or of the other input, by a coin. What is seen of a group is what the release says about its keys. The noise of
+groups is independent but for the few that share a cell.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..mechanisms.alp import AlpPlan
 from ..mechanisms.threshold_alp import ThresholdAlpPlan
 from ..mechanisms.tight_alp import TightAlpPlan
 from ..published import Release
+from ..table import Table
 
 Counts = npt.NDArray[np.int64]
 Views = npt.NDArray[np.float64]
@@ -44,6 +45,7 @@ class Game:
     options: Mapping[str, Any] = field(default_factory=dict)
     crowd: tuple[int, ...] = ()  # counts of further keys, the same on both sides
     twice: bool = False  # the attacker also has a release of counts that he knows: those on the left
+    whole: bool = False  # of stored keys he also looks at what is at their place in the embedding
 
     @property
     def distance(self) -> int:
@@ -78,6 +80,7 @@ def games_for(plan: Plan) -> Iterator[Game]:
     high = _threshold(plan) + 5
     yield Game("two keys, is their noise the same?", (high, high), (high + 1, high), difference)
     yield Game("two releases, is their noise the same?", (high,), (high + 1,), difference, twice=True)
+    yield Game("stored, and what is left in its place", (1,), (2,), alone, whole=True)
     yield Game("three keys that appear together", (0, 0, 0), (1, 1, 1), together, {"sensitivity": 3})
     yield Game("one count moves to another key", (1, 0), (0, 1), together, {"sensitivity": 2})
     yield Game("0 or 1 in a crowd", (0,), (1,), alone, crowd=(1, 3, 9, 200))
@@ -105,12 +108,12 @@ def _borders(plan: Plan) -> set[int]:
     return {count for count in borders if count > 2}
 
 
-def read(release: Release, keys: npt.NDArray[np.uint64]) -> Views:
+def read(release: Release, keys: npt.NDArray[np.uint64], whole: bool = False) -> Views:
     """What a release says about keys, told apart as finely as it can: symbols, bits, else estimates."""
     plan = release.plan
     ids = release.key_space.ids(keys)
     if isinstance(plan, TightAlpPlan):
-        sides = [_symbols(plan, parts, ids) for parts in release.sides]
+        sides = [_symbols(plan, parts, ids, whole) for parts in release.sides]
     elif isinstance(plan, AlpPlan | ThresholdAlpPlan):
         sides = [_first_bits(plan.embedding.columns, parts[0], ids) for parts in release.sides]
     else:
@@ -131,11 +134,17 @@ def _first_bits(columns: Columns, arrays: Arrays, ids: npt.NDArray[np.uint64]) -
     return seen
 
 
-def _symbols(plan: TightAlpPlan, parts: Parts, ids: npt.NDArray[np.uint64]) -> Views:
-    """The number of a key's pattern of symbols, or its stored value above all patterns."""
+def _symbols(plan: TightAlpPlan, parts: Parts, ids: npt.NDArray[np.uint64], whole: bool) -> Views:
+    """The number of a key's pattern of symbols, or its stored value above all patterns; or both."""
     blocks = [arrays["embedding.blocks"] for arrays in parts]
+    seeds = parts[0]["embedding.seeds"]
     patterns = np.arange(1 << plan.blocks.ladder.bits, dtype=np.float64)
     tables = [table.index for table in tables_of(parts)]
-    return plan.blocks.reader(tables, blocks, parts[0]["embedding.seeds"], patterns, 1.0, float(len(patterns))).read(
-        ids
-    )
+    found = plan.blocks.reader(tables, blocks, seeds, patterns, 1.0, float(len(patterns))).read(ids)
+    if not whole:
+        return found
+    nothing = [Table(np.empty(0, np.uint64), np.empty(0, np.int64)).index for _ in parts]
+    beneath = plan.blocks.reader(nothing, blocks, seeds, patterns, 1.0, 0.0).read(ids)
+    stored = np.maximum(found - len(patterns) + 1, 0.0)
+    both: Views = beneath + len(patterns) * stored
+    return both

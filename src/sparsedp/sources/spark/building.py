@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -168,18 +169,46 @@ def _each_part(
 ) -> list[dict[str, Any]]:
     """What `work` gives for each part, on its executor; exactly one result for every part."""
 
-    def one(table: pa.Table) -> pa.Table:
+    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        part = table.column("part")[0].as_py()
-        real = table.filter(table.column("id").is_valid())
-        ids = np.ascontiguousarray(real.column("id").to_numpy(), np.int64).view(np.uint64)
-        values = np.ascontiguousarray(real.column("n").to_numpy(), np.int64)
-        del table, real
-        return pa.table({"part": pa.array([part], pa.int32()), **{n: [v] for n, v in work(part, ids, values).items()}})
+        for part, ids, values in _parts_of(batches):
+            result = {
+                "part": pa.array([part], pa.int32()),
+                **{n: pa.array([v]) for n, v in work(part, ids, values).items()},
+            }
+            yield pa.RecordBatch.from_pydict(result)
 
-    rows = shares.groupBy("part").applyInArrow(one, f"part int, {schema}").collect()
+    rows = shares.sortWithinPartitions("part").mapInArrow(each, f"part int, {schema}").collect()
     return sorted((row.asDict() for row in rows), key=lambda row: cast(int, row["part"]))
+
+
+def _parts_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Words, Any]]:
+    """The parts of a partition, one after the other: a partition has whole parts, in order."""
+    current: int | None = None
+    pieces: list[tuple[Any, Any]] = []
+    for batch in batches:
+        numbers = batch.column(0).to_numpy(zero_copy_only=False)
+        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for begin, end in pairwise(edges):
+            if begin == end:
+                continue
+            if current is not None and numbers[begin] != current:
+                yield current, *_joined(pieces)
+                pieces = []
+            current = int(numbers[begin])
+            rows = batch.slice(begin, end - begin)
+            real = rows.filter(rows.column(1).is_valid())
+            pieces.append(
+                (real.column(1).to_numpy(zero_copy_only=False), real.column(2).to_numpy(zero_copy_only=False))
+            )
+    if current is not None:
+        yield current, *_joined(pieces)
+
+
+def _joined(pieces: list[tuple[Any, Any]]) -> tuple[Words, Any]:
+    ids, values = (np.concatenate(columns).astype(np.int64, copy=False) for columns in zip(*pieces, strict=True))
+    return ids.view(np.uint64), values
 
 
 def _publish(shares: DataFrame, work: PartWork, space: KeySpace, target: Path, reproducible: bool) -> None:

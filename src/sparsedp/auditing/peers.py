@@ -1,0 +1,36 @@
+"""The same game against other libraries: what they state is held against what they do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import MissingDependencyError
+from .audit import Audit, audit_samples
+
+PEERS = ("opendp:laplace_threshold",)
+
+
+def audit_peer(name: str, epsilon: float, *, runs: int, confidence: float) -> Audit:
+    """Audit OpenDP's thresholded Laplace noise at the ε and δ that it states for one person with one key."""
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise MissingDependencyError("OpenDP is not installed: pip install opendp") from None
+    dp.enable_features("contrib")
+    domain = dp.map_domain(dp.atom_domain(T="i64"), dp.atom_domain(T="i64"))
+    metric = dp.l01inf_distance(dp.absolute_distance(T="i64"))
+    measurement = dp.m.make_laplace_threshold(domain, metric, scale=1 / epsilon, threshold=4)
+    stated: Any = measurement.map((1, 1, 1))
+
+    def sample(right: bool, count: int) -> npt.NDArray[np.float64]:
+        # Many keys in one run: without the person no key is there, with one each key has one count.
+        released = measurement(dict.fromkeys(range(count), 1)) if right else {}
+        seen = np.zeros(count)
+        for key, value in released.items():
+            seen[key] = value
+        return seen
+
+    return audit_samples(name, sample, float(stated[0]), float(stated[1]), runs=runs, confidence=confidence)
