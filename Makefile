@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-spark lint bench report clean
+.PHONY: setup demo test test-spark audit promises lint bench report clean
 
 setup: $(STAMP)
 
@@ -21,13 +21,21 @@ demo: setup
 	$(BIN)/python -m sparsedp.demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark'
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit'
 	$(MAKE) test-spark
 
 # On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server.
 test-spark: setup
 	@command -v java > /dev/null || { echo "the Spark tests need Java 17: install it, or run pytest -m 'not spark'" >&2; exit 1; }
 	$(BIN)/python -m pytest -m spark
+
+# The table of promises with the figures of this run; the audits at full size, and samplers at 10⁸ draws (some minutes).
+promises: setup
+	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_promises.py --promises docs/promises.md
+
+audit: setup promises
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m audit
+	$(BIN)/sparsedp audit --mechanism all --epsilon 1
 
 lint: setup
 	$(BIN)/ruff check .

@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import re
-import socket
-import subprocess
-import sys
-import time
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
-
-SPARK_HOME = Path(pyspark.__file__).parent
-COMMON = {
-    "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-}
-
-os.environ["PYSPARK_PYTHON"] = sys.executable
+from clusters import COMMON, Cluster, free_port, session, wait_for
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,74 +20,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"))
 
 
-def session(master: str, **settings: str) -> Any:
-    """A new session on this master; one at a time."""
-    from pyspark.sql import SparkSession
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        builder = SparkSession.builder.master(master).appName("sparsedp tests")
-        for name, value in {**COMMON, **settings}.items():
-            builder = builder.config(name, value)
-        made = builder.getOrCreate()
-        made.sparkContext.setLogLevel("OFF")
-    return made
-
-
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """Spark in this process, with two threads and retries."""
     made = session("local[2,4]")
     yield made
     made.stop()
-
-
-@dataclass
-class Cluster:
-    """A standalone master and its workers, as processes."""
-
-    folder: Path
-    master: str = ""
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-
-    def start(self, name: str, main: str, *arguments: str) -> Path:
-        log = self.folder / f"{name}.log"
-        settings = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
-        with log.open("wb") as file:
-            self.processes[name] = subprocess.Popen(
-                [str(SPARK_HOME / "bin" / "spark-class"), main, *arguments],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **settings},
-                cwd=self.folder,
-                start_new_session=True,
-            )
-        return log
-
-    def kill(self, name: str) -> None:
-        """Kill a process and everything it started: a worker with its executors."""
-        os.killpg(self.processes[name].pid, 9)
-        self.processes.pop(name).wait()
-
-    def stop(self) -> None:
-        for name in list(self.processes):
-            self.kill(name)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(log: Path, pattern: str, seconds: float = 60) -> None:
-    """Until a line of the log matches."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if re.search(pattern, log.read_text(encoding="utf-8", errors="replace")):
-            return
-        time.sleep(0.2)
-    raise TimeoutError(f"{pattern} is not in {log}: {log.read_text(encoding='utf-8', errors='replace')[-2000:]}")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Cluster, session
+from clusters import Cluster, session
 
 import sparsedp
 import sparsedp.spark

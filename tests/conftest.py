@@ -1,0 +1,44 @@
+"""What tests measure of the promises (`figure`), and the table of promises that a run writes (`--promises FILE`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from promises import PROMISES, page
+
+_found: dict[int, tuple[str, str, str]] = {}  # promise → test, outcome, figure
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--promises", metavar="FILE", help="write the table of promises, with what this run measured")
+
+
+@pytest.fixture
+def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Records what a test measured."""
+
+    def record(text: str) -> None:
+        request.node.user_properties.append(("figure", text))
+
+    return record
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    found = re.search(r"test_promise_(\d+)_", report.nodeid)
+    if found is not None and report.when == "call":
+        figures: Any = dict(report.user_properties)
+        _found[int(found[1])] = (report.nodeid, report.outcome, str(figures.get("figure", "")))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    path = session.config.getoption("--promises")
+    if path and not hasattr(session.config, "workerinput"):
+        missing = set(PROMISES) - set(_found)
+        if missing:
+            raise pytest.UsageError(f"promises {sorted(missing)} were not tested in this run")
+        Path(path).write_text(page(_found), encoding="utf-8")
