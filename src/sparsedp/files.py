@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +21,18 @@ from .hashing import KeySpace
 from .keeping import wrong_keys
 from .mechanisms import MECHANISMS, Arrays, DivisiblePlan, Parts, Plan, check_privacy
 from .schema import check_names, decode, encode, encode_scalar
-from .storage import Container, checksums, from_bytes, read, replacing, sync_directory, write
+from .storage import (
+    Container,
+    check_writable,
+    checksums,
+    from_bytes,
+    hidden_beside,
+    naming,
+    read,
+    replacing,
+    sync_directory,
+    write,
+)
 
 FORMAT = 1
 HEADER_NAME = "release.sparsedp"
@@ -74,26 +84,28 @@ def save(contents: Contents, path: Path) -> None:
 
 
 def check_new(path: Path, parts: int) -> None:
-    """`FileExistsError` or `FileNotFoundError` unless a release can be written there."""
+    """`OSError` unless a release can be written there: said before anything is spent on it."""
     if path.is_dir() or (parts > 1 and path.exists()):
         raise FileExistsError(f"{path} exists; a release of several parts is a new directory")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no directory {path.absolute().parent} to write {path.name} into")
+    check_writable(path)
 
 
 @contextmanager
 def staged(path: Path) -> Iterator[Path]:
     """A new directory for the files of a release; at the end of the block it becomes `path`, or it is gone."""
     check_new(path, parts=2)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    temporary.mkdir()
-    try:
-        yield temporary
-        os.rename(temporary, path)
-        sync_directory(path.parent)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    temporary = hidden_beside(path)
+    with naming(path):
+        try:
+            temporary.mkdir()
+            yield temporary
+            os.rename(temporary, path)
+            sync_directory(path.parent)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
 
 
 def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .errors import SpentError
+from .errors import LedgerError, SpentError
 from .ledger import Ledger
 
 DEFAULT_DATASET = "default"
@@ -48,6 +49,12 @@ def spending(account: Account | None, epsilon: float, delta: float, mechanism: s
     except Exception as error:
         raise SpentError(
             f"the release failed after ε = {epsilon:g}, δ = {delta:g} were debited (entry {receipt.id} of "
-            f"{ledger.path}), and they stay debited: {error}"
+            f"{ledger.path}), and they stay debited: {str(error) or type(error).__name__}"
         ) from error
-    ledger.finish(receipt, "built")
+    try:
+        ledger.finish(receipt, "built")
+    except LedgerError as error:  # the debit is safe, and the release is paid for: it must not be lost for a remark
+        warnings.warn(
+            f"the release is built and debited, but entry {receipt.id} does not say that it was built: {error}",
+            stacklevel=4,
+        )

@@ -15,7 +15,7 @@ import secrets
 import stat
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -105,7 +105,7 @@ def read(path: Path) -> Container:
     """The container in a file, its arrays mapped: time and memory do not depend on its size."""
     if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
         raise FormatError("a release must be a regular file")
-    with path.open("rb") as file:
+    with naming(path), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(_LENGTH)
         length = _header_length(start, size)
@@ -216,21 +216,52 @@ def _no_number(name: str) -> Any:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """What the operating system refuses is said with the path that the caller gave, not with a temporary one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # else it is a sentence of ours, which has the path in it
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+def hidden_beside(path: Path) -> Path:
+    """A new name next to a path, for what is not complete; short enough where the path's own name is the longest."""
+    return path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file that appears under its name, whole and on disk, when the block ends without an exception; else nothing."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    # Permissions as the umask has them: the file is meant to be handed out.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_directory(path.parent)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    temporary = hidden_beside(path)
+    with naming(path):
+        # An interrupt may come between any two steps: the file is made inside of what removes it.
+        try:
+            # Permissions as the umask has them: the file is meant to be handed out.
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            sync_directory(path.parent)
+        except BaseException:
+            with suppress(OSError):  # the first error is the one to tell
+                temporary.unlink()
+            raise
+
+
+def check_writable(path: Path) -> None:
+    """`OSError` unless a file can be made where `replacing` would make one."""
+    probe = hidden_beside(path)
+    with naming(path):
+        try:
+            open(probe, "xb").close()
+            probe.unlink()
+        except BaseException:
+            with suppress(OSError):
+                probe.unlink()
+            raise
 
 
 def sync_directory(directory: Path) -> None:

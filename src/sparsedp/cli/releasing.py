@@ -91,7 +91,7 @@ def release(
     from ..spending import Account
 
     _check_output(output, force, parts)
-    account = None if ledger is None else Account(Ledger.open(ledger), dataset, str(output))
+    account = None if ledger is None else Account(Ledger.open(ledger), dataset, _as_text(output))
     counting: dict[str, Any] = {
         "key": key,
         "user": user,
@@ -128,6 +128,8 @@ def release(
 
 def _check_output(output: Path, force: bool, parts: int) -> None:
     """Everything about the output that can be known before the work."""
+    from ..storage import check_writable
+
     if output.is_dir() and parts == 1:
         raise FileExistsError(f"{output} is a directory; name a file")
     if output.exists() and (not force or parts > 1):
@@ -135,8 +137,12 @@ def _check_output(output: Path, force: bool, parts: int) -> None:
         raise FileExistsError(f"{output} exists; {fix}")
     if not output.absolute().parent.is_dir():
         raise FileExistsError(f"there is no directory {output.absolute().parent} to write {output.name} into")
-    if not os.access(output.absolute().parent, os.W_OK):
-        raise PermissionError(13, "cannot write into the directory", str(output.absolute().parent))
+    check_writable(output)
+
+
+def _as_text(output: Path) -> str:
+    """A path for the ledger, which takes text only: names may have bytes that are none."""
+    return os.fsencode(output).decode(errors="backslashreplace")
 
 
 def _check_budget(account: Any, epsilon: float, delta: float) -> None:
@@ -229,11 +235,12 @@ def _release(
     built = build(counts, ledger=account, **releasing)
     try:
         built.save(output)
-    except OSError as error:
+    except (OSError, MemoryError) as error:
         if account is None:
             raise
+        what = getattr(error, "strerror", None) or str(error) or "out of memory"
         raise SpentError(
-            f"the release was built and debited, but cannot be written: {error.strerror or error}: {output}; what was "
+            f"the release was built and debited, but cannot be written: {what}: {output}; what was "
             f"debited stays debited ({account.ledger.path})"
         ) from error
     if json:
