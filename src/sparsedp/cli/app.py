@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import warnings
 from fractions import Fraction
 from typing import Annotated, Any, NoReturn, TypeAlias
 
@@ -34,6 +36,8 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal without the letter shows its number
+    warnings.formatwarning = lambda message, *_, **__: f"sparsedp: {message}\n"
+    signal.signal(signal.SIGTERM, _stop)
     try:
         app()
     except (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError) as error:
@@ -53,6 +57,11 @@ def run() -> None:
         where = getattr(error, "filename", None)
         what = getattr(error, "strerror", None) or str(error) or "out of memory"
         fail(f"{what}: {where}" if where else what, FAILED)
+
+
+def _stop(*_: object) -> NoReturn:
+    """End as after an interrupt, so that temporary files are removed: there are counts in them."""
+    sys.exit(128 + signal.SIGTERM)
 
 
 def fail(message: str, code: int) -> NoReturn:

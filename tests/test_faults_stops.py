@@ -1,0 +1,163 @@
+"""Writers that are killed, interrupted or told to end, at every call that touches a file: all or nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sparsedp
+from faults import at_call, ending_of_child, stop, wait_until
+from releases import make
+from sparsedp import FormatError, Release
+from sparsedp.ledger import Ledger
+from sparsedp.randomness import reproducible_for_tests
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
+    # An interrupt between opening a file and having it closes it late.
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+COUNTS = {key: 1 + key % 9 for key in range(60)}
+
+
+def save_file(folder: Path, release: Release) -> None:
+    release.save(folder / "a")
+
+
+def build_file(folder: Path, _: Release, parts: int = 1) -> None:
+    with reproducible_for_tests(1):  # so that each try has the same calls
+        sparsedp.release(COUNTS, epsilon=1, nonzero=60, parts=parts, path=folder / "a", ledger=folder / "ledger.db")
+
+
+def build_parts(folder: Path, release: Release) -> None:
+    build_file(folder, release, parts=2)
+
+
+WRITERS: dict[str, tuple[Callable[[Path, Release], None], str]] = {
+    "save of a file": (save_file, "tight-alp"),
+    "save of parts": (save_file, "tight-alp-parts"),
+    "release to a file": (build_file, "tight-alp"),
+    "release to parts": (build_parts, "tight-alp"),
+}
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file is a release; it must not be one that opens and is wrong."""
+    try:
+        sparsedp.load(path, allow_reproducible=True)
+    except FormatError:
+        return False
+    sparsedp.verify(path)
+    return True
+
+
+class Stage:
+    """A new folder for each try, with a ledger and what was there before, and what must hold afterwards."""
+
+    def __init__(self, folder: Path, writer: str) -> None:
+        self.write, kind = WRITERS[writer]
+        self.release = make(kind)
+        self.folder = folder
+        self.tries = 0
+        self.old = None
+        if "parts" not in writer:
+            make("threshold").save(folder / "old")
+            self.old = folder / "old"
+        Ledger.create(folder / "ledger.db", epsilon=1)
+        self.endings: set[tuple[str, int]] = set()
+
+    def prepare(self) -> Path:
+        self.tries += 1
+        here = self.folder / str(self.tries)
+        here.mkdir()
+        if self.old is not None:
+            shutil.copy(self.old, here / "a")
+        shutil.copy(self.folder / "ledger.db", here)
+        return here
+
+    def check(self, here: Path, leftovers: bool) -> None:
+        names = set(os.listdir(here)) - {"ledger.db"}
+        debits = len(Ledger.open(here / "ledger.db").entries())  # which takes back what was not committed
+        assert debits in (0, 1)
+        state = "nothing"
+        if "a" in names:
+            assert is_whole(here / "a")
+            state = "old" if sparsedp.load(here / "a", allow_reproducible=True).mechanism == "threshold" else "new"
+        assert state != "nothing" or self.old is None
+        if self.write is not save_file and state == "new":
+            assert debits == 1  # nothing is out that was not paid for
+        for name in names - {"a", "ledger.db-journal"}:
+            assert leftovers, name
+            assert name.startswith(".a.")
+            assert name.endswith(".tmp")
+            is_whole(here / name)
+        self.endings.add((state, debits))
+
+    def moments(self) -> range:
+        """The moments to try: every one of a short writer, about twenty-five of a long one."""
+        for _ in range(2):  # the first time modules are imported, which opens files too
+            here = self.prepare()
+            last = at_call(0, lambda: None, partial(self.write, here, self.release))
+        return range(1, last + 1, 1 + last // 50 * 2)
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_writer_that_is_killed_leaves_the_old_or_the_new(writer: str, tmp_path: Path) -> None:
+    """Catches a file that is written in place, a header of parts written first, and a debit that comes too late."""
+    stage = Stage(tmp_path, writer)
+    for moment in stage.moments():
+        here = stage.prepare()
+        die = partial(at_call, moment, stop(signal.SIGKILL), partial(stage.write, here, stage.release))
+        assert ending_of_child(die) == -signal.SIGKILL
+        stage.check(here, leftovers=True)
+    assert {state for state, _ in stage.endings} == {"old" if stage.old else "nothing", "new"}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_writer_that_is_interrupted_cleans_up(writer: str, tmp_path: Path) -> None:
+    """Catches a temporary file that is made before, and not inside of, the block that removes it."""
+    stage = Stage(tmp_path, writer)
+    for moment in stage.moments():
+        here = stage.prepare()
+        with pytest.raises(KeyboardInterrupt):
+            at_call(moment, stop(signal.SIGINT), partial(stage.write, here, stage.release))
+        stage.check(here, leftovers=False)
+    assert {state for state, _ in stage.endings} == {"old" if stage.old else "nothing", "new"}
+
+
+def test_a_command_that_is_told_to_end_removes_the_counts_that_it_spilled(tmp_path: Path) -> None:
+    """Catches a command that dies of SIGTERM as of SIGKILL: counts of the data would stay behind in its folder."""
+    generator = np.random.default_rng(1)
+    rows = 2_000_000
+    pd.DataFrame({"user": generator.integers(0, rows, rows), "url": generator.integers(0, rows, rows)}).to_parquet(
+        tmp_path / "visits.parquet"
+    )
+    spilled = tmp_path / "spilled"
+    spilled.mkdir()
+    options = ["--key", "url", "--user", "user", "--max-keys-per-user", "2", "--epsilon", "1", "-o", "v.sparsedp"]
+    with subprocess.Popen(
+        [sys.executable, "-c", "from sparsedp.cli import main; main()", "release", "visits.parquet", *options],
+        cwd=tmp_path,
+        env={**os.environ, "TMPDIR": str(spilled), "SPARSEDP_THREADS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_until(lambda: any(spilled.iterdir()))
+        process.send_signal(signal.SIGTERM)
+        _, words = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in words
+    assert list(spilled.iterdir()) == []
+    assert sorted(os.listdir(tmp_path)) == ["spilled", "visits.parquet"]
