@@ -2,7 +2,7 @@
 
 The package reads in this order, each module knowing only those before it:
 
-    errors → progress → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding
+    errors, lazy → progress → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding
     → retrieval → table → bounds → mechanisms → planning → comparison, curves
     storage → schema → files → published; sealed → ledger → spending; contributions → inputs → building → sources
     → cli

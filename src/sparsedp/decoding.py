@@ -12,13 +12,13 @@ deconvolution. A key that is not in the table also tells that its noisy count wa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from .errors import ParameterError
 from .ladder import Ladder, Level
+from .lazy import cached_property
 
 Floats = npt.NDArray[np.float64]
 Loads = tuple[Floats, ...]

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from .laws import WORD_BITS
+from .lazy import cached_property
 
 Matrix = npt.NDArray[np.float64]
 

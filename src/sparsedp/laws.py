@@ -20,8 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple
+
+from .lazy import cached_property
 
 WORD_BITS = 64
 GUARD = Decimal("1e-40")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from pickle import PicklingError
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from . import files
 from .errors import FormatError, ParameterError, ReproducibleReleaseError
 from .hashing import Key, KeySpace
 from .keeping import kept_keys
+from .lazy import cached_property
 from .mechanisms import Parts, Plan, Reader, tables_of
 from .randomness import Words
 

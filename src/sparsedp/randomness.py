@@ -34,22 +34,42 @@ _MAX_WORD = np.uint64((1 << 64) - 1)
 _PIECE_WORDS = 1 << 18
 
 
+# How many forks lie between this process and its first ancestor. A child may have its parent's process id: the first
+# process of a container often has the same one as the process that made the container.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
 class Randomness:
     """A stream of uniform 64-bit words, safe to share between threads and after a fork."""
 
     reproducible = False
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._start()
+        self._own: dict[tuple[int, int], tuple[threading.Lock, CipherContext]] = {}
+        self._stream()
 
     def _key(self) -> bytes:
         return os.urandom(32)
 
-    def _start(self) -> None:
-        self._process = os.getpid()
-        # A key is used for one stream only, so the counter may start at zero.
-        self._keystream: CipherContext = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
+    def _stream(self) -> tuple[threading.Lock, CipherContext]:
+        """The keystream of this process and its lock: a child must not repeat its parent's, nor wait for its lock.
+
+        The thread that has the lock at the moment of a fork is not there in the child, to give it back.
+        """
+        process = (os.getpid(), _forks)
+        if process not in self._own:
+            # A key is used for one stream only, so the counter may start at zero.
+            keystream = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
+            self._own.setdefault(process, (threading.Lock(), keystream))  # of several threads, the first one's counts
+        return self._own[process]
 
     @property
     def parts(self) -> PartStreams:
@@ -60,12 +80,11 @@ class Randomness:
         """The next `count` words of the stream."""
         out = np.empty(count, np.uint64)
         view = memoryview(out.data).cast("B")
-        with self._lock:
-            if self._process != os.getpid():  # a child must not repeat its parent's stream
-                self._start()
+        lock, keystream = self._stream()
+        with lock:
             for at in range(0, len(view), _CHUNK_BYTES):
                 piece = view[at : at + _CHUNK_BYTES]
-                self._keystream.update_into(_ZEROS[: len(piece)], piece)
+                keystream.update_into(_ZEROS[: len(piece)], piece)
         return out
 
     def below(self, bound: int) -> int:

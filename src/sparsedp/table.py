@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from functools import cached_property
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ from . import _native
 from .errors import FormatError
 from .hashing import Partition
 from .laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
+from .lazy import cached_property
 from .privacy import QUANTISATION
 from .progress import stage
 from .randomness import Randomness, Words, bernoulli, geometric, passing_positions, pieces, two_sided

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from functools import cached_property
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ import numpy.typing as npt
 from ..errors import ParameterError
 from ..hashing import Partition
 from ..laws import TwoSided, float_up, precise
+from ..lazy import cached_property
 from ..randomness import Randomness, Words
 from ..table import LARGEST_COUNT, Counts, Table
 from .problem import Problem

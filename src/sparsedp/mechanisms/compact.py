@@ -19,7 +19,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -28,6 +27,7 @@ import numpy as np
 from .. import bounds
 from ..errors import MissingDependencyError, ParameterError
 from ..laws import TwoSided, precise, round_up
+from ..lazy import cached_property
 from ..randomness import Randomness, Words
 from ..table import Counts, add_noise
 from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from ..contributions import Contribution
 from ..laws import precise
+from ..lazy import cached_property
 from ..privacy import HEADROOM, Neighbours
 from ..table import LARGEST_COUNT
 

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
-from functools import cached_property
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -25,6 +24,7 @@ from .. import _native, bounds
 from ..errors import ParameterError
 from ..hashing import Partition
 from ..laws import TwoSided, log_bounds, precise, round_up
+from ..lazy import cached_property
 from ..privacy import HEADROOM
 from ..progress import stage
 from ..randomness import Randomness, Words, pieces

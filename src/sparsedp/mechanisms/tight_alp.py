@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..errors import ParameterError
 from ..hashing import Partition
 from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder
 from ..laws import log_bounds
+from ..lazy import cached_property
 from ..privacy import check_number
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
