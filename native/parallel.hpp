@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 #ifdef __linux__
@@ -56,8 +55,8 @@ void parallel_for(size_t length, size_t grain, Body body) {
     helpers.reserve(threads - 1);
     try {
         while (helpers.size() + 1 < threads) helpers.emplace_back(work);
-    } catch (const std::system_error&) {
-        // No more threads to be had: those there are do all of the work.
+    } catch (const std::exception&) {
+        // No more threads to be had, or no memory for one: those there are do all of the work.
     }
     work();
     for (std::thread& helper : helpers) helper.join();

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import _native
 from ..errors import InputError, MissingDependencyError, ParameterError
 
 # How files are read, by the end of their name. A text format has no types, so its keys and users are text.
@@ -73,8 +74,8 @@ def open_table(source: object, columns: list[str], memory_limit: str | None) -> 
         try:
             connection.execute("SET autoinstall_known_extensions = false")
             connection.execute(f"SET temp_directory = {literal(spilled)}")
-            if os.environ.get("SPARSEDP_THREADS", "").isdigit():
-                connection.execute(f"SET threads = {max(1, int(os.environ['SPARSEDP_THREADS']))}")
+            if "SPARSEDP_THREADS" in os.environ:
+                connection.execute(f"SET threads = {_native.thread_count()}")
             if memory_limit is not None:
                 _limit_memory(connection, memory_limit)
             yield _of_path(connection, source, columns) if _is_path(source) else _of_arrow(connection, source, columns)
