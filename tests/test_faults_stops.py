@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,15 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory where there is one: hundreds of writes need not wait for a disk."""
+    memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
+        yield Path(name)
+
 
 COUNTS = {key: 1 + key % 9 for key in range(60)}
 
@@ -114,9 +124,9 @@ class Stage:
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_writer_that_is_killed_leaves_the_old_or_the_new(writer: str, tmp_path: Path) -> None:
+def test_a_writer_that_is_killed_leaves_the_old_or_the_new(writer: str, folder: Path) -> None:
     """Catches a file that is written in place, a header of parts written first, and a debit that comes too late."""
-    stage = Stage(tmp_path, writer)
+    stage = Stage(folder, writer)
     for moment in stage.moments():
         here = stage.prepare()
         die = partial(at_call, moment, stop(signal.SIGKILL), partial(stage.write, here, stage.release))
@@ -126,9 +136,9 @@ def test_a_writer_that_is_killed_leaves_the_old_or_the_new(writer: str, tmp_path
 
 
 @pytest.mark.parametrize("writer", WRITERS)
-def test_a_writer_that_is_interrupted_cleans_up(writer: str, tmp_path: Path) -> None:
+def test_a_writer_that_is_interrupted_cleans_up(writer: str, folder: Path) -> None:
     """Catches a temporary file that is made before, and not inside of, the block that removes it."""
-    stage = Stage(tmp_path, writer)
+    stage = Stage(folder, writer)
     for moment in stage.moments():
         here = stage.prepare()
         with pytest.raises(KeyboardInterrupt):

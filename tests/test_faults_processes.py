@@ -1,0 +1,268 @@
+"""Several processes on one file, files that change under a reader, forks among threads, and too little memory."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import resource
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparsedp
+from faults import ending_of_child, in_child
+from releases import answers, make
+from sparsedp import FormatError, Release, SpentError
+from sparsedp.ledger import Ledger
+from sparsedp.mechanisms import Plan
+from sparsedp.randomness import Randomness
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+
+MEGABYTE = 1 << 20
+
+
+@contextmanager
+def meanwhile(*works: Callable[[], object]) -> Iterator[None]:
+    """Threads that do their work again and again while the block runs; what they raise is raised here."""
+    done = threading.Event()
+    errors: list[BaseException] = []
+
+    def repeat(work: Callable[[], object]) -> None:
+        try:
+            while not done.is_set():
+                work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=repeat, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    for error in errors:
+        raise error
+
+
+def test_of_several_savers_of_a_path_one_wins_and_readers_see_whole_files(tmp_path: Path) -> None:
+    """Catches a temporary file that savers share, and a file that has its name before it is complete."""
+    path = tmp_path / "a.sparsedp"
+    releases = [make("tight-alp", seed) for seed in range(3)]
+    known = [answers(release) for release in releases]
+    releases[0].save(path)
+
+    def read() -> None:
+        sparsedp.verify(path)
+        assert answers(sparsedp.load(path, allow_reproducible=True)) in known
+
+    def save(release: Release) -> None:
+        for _ in range(15):
+            release.save(path)
+
+    with meanwhile(read):
+        savers = [threading.Thread(target=in_child, args=(partial(save, release),)) for release in releases]
+        for saver in savers:
+            saver.start()
+        for saver in savers:
+            saver.join()
+    read()
+    assert os.listdir(tmp_path) == ["a.sparsedp"]
+
+
+def test_of_several_savers_of_a_directory_one_wins(tmp_path: Path) -> None:
+    """Catches parts of two releases in one directory."""
+    path = tmp_path / "a"
+    releases = [make("tight-alp-parts", seed) for seed in range(3)]
+    together = threading.Barrier(len(releases))
+    won: list[Release] = []
+    refused: list[str] = []
+
+    def save(release: Release) -> None:
+        together.wait(30)
+        try:
+            release.save(path)
+        except OSError as error:
+            refused.append(str(error))
+        else:
+            won.append(release)
+
+    savers = [threading.Thread(target=save, args=(release,)) for release in releases]
+    for saver in savers:
+        saver.start()
+    for saver in savers:
+        saver.join()
+    assert len(won) == 1
+    assert all(str(path) in message for message in refused)
+    sparsedp.verify(path)
+    assert answers(sparsedp.load(path, allow_reproducible=True)) == answers(won[0])
+    assert os.listdir(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["tight-alp", "tight-alp-parts"])
+def test_a_file_that_is_replaced_or_removed_answers_as_before_for_who_has_it_open(kind: str, tmp_path: Path) -> None:
+    """Catches arrays that are opened again when they are first used."""
+    path = tmp_path / "a"
+    release = make(kind)
+    release.save(path)
+    opened = sparsedp.load(path, allow_reproducible=True)  # its arrays were not read yet
+    pickled = pickle.dumps(opened)
+    path.rename(tmp_path / "b")
+    make(kind, seed=6).save(path)
+    assert answers(opened) == answers(release)
+    with pytest.raises(FormatError, match="has been replaced"):
+        pickle.loads(pickled)
+
+
+@pytest.mark.parametrize("left", [0, 4096])
+def test_a_file_that_is_truncated_kills_who_reads_the_rest(left: int, tmp_path: Path) -> None:
+    """No reader of a mapped file can do better: the page is gone. Nothing wrong is answered before."""
+    path = tmp_path / "a"
+    sparsedp.release((np.arange(20_000), np.ones(20_000, int)), epsilon=1, nonzero=20_000).save(path)
+
+    def read_what_is_gone() -> None:
+        faulthandler.disable()  # pytest's would print where
+        opened = sparsedp.load(path)
+        os.truncate(path, left)
+        opened.lookup(np.arange(20_000))
+
+    assert ending_of_child(read_what_is_gone) == -signal.SIGBUS
+    with pytest.raises(FormatError):
+        sparsedp.load(path)
+
+
+def noise(stream: Randomness) -> tuple[int, ...]:
+    return tuple(stream.words(4).tolist())
+
+
+def test_forked_children_never_draw_the_same() -> None:
+    """Catches a stream that is copied by the fork; grandchildren too."""
+    stream = Randomness()
+    draws = [noise(stream)]
+    draws += [in_child(partial(noise, stream)) for _ in range(4)]
+    draws += [in_child(lambda: in_child(partial(noise, stream))) for _ in range(2)]
+    draws += [in_child(lambda: (noise(stream), in_child(partial(noise, stream)))[1])]
+    draws.append(noise(stream))
+    assert len(set(draws)) == len(draws) == 9
+
+    def values() -> tuple[float, ...]:
+        return tuple(sparsedp.release({1: 5}, epsilon=0.1, domain=40, mechanism="laplace").lookup(range(40)).tolist())
+
+    assert len({in_child(values) for _ in range(5)} | {values()}) == 6
+
+
+def test_a_child_with_the_process_id_of_its_parent_draws_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new container. Catches a stream that knows its process by the id alone."""
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    stream = Randomness()
+    child = in_child(partial(noise, stream))
+    assert child != noise(stream)
+
+
+def test_a_child_does_not_wait_for_threads_that_it_does_not_have() -> None:
+    """Catches a lock that is held at the fork: the thread draws all the time, so it has the lock in most forks."""
+    stream = Randomness()
+    with meanwhile(lambda: stream.words(1 << 22)):
+        draws = {in_child(partial(noise, stream), seconds=10) for _ in range(6)}
+    assert len(draws) == 6
+
+
+def test_a_child_that_is_forked_during_the_first_lookup_can_look_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches `functools.cached_property`, which before Python 3.12 computes under a lock."""
+    release = make("tight-alp")
+    inside, finish = threading.Event(), threading.Event()
+    plan_class: Any = type(release.plan)
+    reader = plan_class.reader
+
+    def slow_in_threads(plan: Plan, side: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            finish.wait(30)
+        return reader(plan, side)
+
+    monkeypatch.setattr(plan_class, "reader", slow_in_threads)
+    first = threading.Thread(target=release.lookup, args=([1],))
+    first.start()
+    try:
+        assert inside.wait(30)
+        found = in_child(lambda: answers(release), seconds=10)
+    finally:
+        finish.set()
+        first.join()
+    assert found == answers(release)
+
+
+def test_children_work_whatever_other_threads_were_doing(tmp_path: Path) -> None:
+    """Builds, saves and lookups of other threads, in Python and in the kernels, at the moment of the fork."""
+    keys = np.arange(100_000)
+    release = make("tight-alp")
+    expected = answers(release)
+
+    def build() -> None:
+        sparsedp.release((keys, np.ones(len(keys), int)), epsilon=1, nonzero=len(keys)).save(tmp_path / "parent")
+
+    def use() -> bool:
+        sparsedp.release({1: 5}, epsilon=1, nonzero=50, path=tmp_path / "child")
+        return answers(release) == expected
+
+    with meanwhile(build, lambda: release.lookup(keys)):
+        assert all(in_child(use) for _ in range(6))
+    sparsedp.verify(tmp_path / "child")
+
+
+def with_memory(megabytes: int, work: Callable[[], object]) -> object:
+    """In a child, the work with so much more memory than there is in use."""
+
+    def limited() -> object:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + megabytes * MEGABYTE,) * 2)
+        return work()
+
+    return in_child(limited)
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory in use is read from /proc")
+HUGE: dict[str, Any] = {"epsilon": 1, "nonzero": 10**8, "mechanism": "tight-alp"}  # 460 MB
+
+
+@needs_proc
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_release_that_does_not_fit_in_memory_says_what_was_spent(parts: int, tmp_path: Path) -> None:
+    """Catches a crash, an error without a word about the debit, and a debit that is taken back."""
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
+    with pytest.raises(MemoryError):
+        with_memory(64, lambda: sparsedp.release({"a": 1}, parts=parts, path=tmp_path / "a", **HUGE))
+    with pytest.raises(SpentError, match=r"stay debited: (Unable to allocate|MemoryError|.*bad_alloc)"):
+        with_memory(64, lambda: sparsedp.release({"a": 1}, parts=parts, path=tmp_path / "a", ledger=ledger, **HUGE))
+    assert [entry.released for entry in ledger.entries()] == [None]
+    assert os.listdir(tmp_path) == ["ledger.db"]
+
+
+@needs_proc
+def test_a_file_that_does_not_fit_in_the_address_space_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    sparsedp.release({"a": 1}, epsilon=1, nonzero=3_000_000).save(path)
+    with pytest.raises(OSError, match="Cannot allocate memory") as caught:
+        with_memory(4, lambda: sparsedp.load(path))
+    assert caught.value.filename == str(path)
+
+
+@needs_proc
+def test_a_lookup_that_does_not_fit_in_memory_is_a_memory_error() -> None:
+    release = make("tight-alp")
+    keys = np.zeros(16_000_000, np.int64)
+    assert with_memory(512, lambda: release.lookup(keys)[0]) == release[0]
+    for megabytes in (32, 100):
+        with pytest.raises(MemoryError):
+            with_memory(megabytes, lambda: release.lookup(keys))
