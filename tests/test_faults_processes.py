@@ -8,6 +8,7 @@ import pickle
 import resource
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +21,7 @@ import pytest
 import sparsedp
 from faults import ending_of_child, in_child
 from releases import answers, make
-from sparsedp import FormatError, Release, SpentError
+from sparsedp import FormatError, LedgerError, Release, SpentError, building, sealed
 from sparsedp.ledger import Ledger
 from sparsedp.mechanisms import Plan
 from sparsedp.randomness import Randomness
@@ -219,6 +220,49 @@ def test_children_work_whatever_other_threads_were_doing(tmp_path: Path) -> None
     with meanwhile(build, lambda: release.lookup(keys)):
         assert all(in_child(use) for _ in range(6))
     sparsedp.verify(tmp_path / "child")
+
+
+def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a fork inside of SQLite, whose locks the child would wait for, about once in ten times."""
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
+    inside = threading.Event()
+    done: list[str] = []
+    check = sealed._check
+
+    def slowly(*arguments: Any) -> None:
+        check(*arguments)
+        inside.set()
+        time.sleep(0.2)
+
+    def while_a_thread_looks(work: Callable[[], object]) -> object:
+        inside.clear()
+        other = threading.Thread(target=lambda: (ledger.entries(), done.append("looked")))
+        other.start()
+        assert inside.wait(30)
+        try:
+            return work()
+        finally:
+            other.join()
+
+    monkeypatch.setattr(sealed, "_check", slowly)
+    in_fork = while_a_thread_looks(lambda: in_child(lambda: (list(done), ledger.spend(epsilon=1).id)))
+    assert in_fork == (["looked"], 1)
+    assert len(ledger.entries()) == 1
+    with pytest.raises(LedgerError, match=r"waited for 0\.01 s"):
+        while_a_thread_looks(lambda: Ledger.open(ledger.path, timeout=0.01))
+
+
+def test_an_error_without_words_is_named_when_the_debit_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
+
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(building, "to_cells", fail)
+    with pytest.raises(SpentError, match="and they stay debited: MemoryError"):
+        sparsedp.release({1: 5}, epsilon=1, ledger=ledger)
 
 
 def with_memory(megabytes: int, work: Callable[[], object]) -> object:

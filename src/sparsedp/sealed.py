@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -32,6 +33,11 @@ SCHEMA = [  # by name
     "time TEXT, released TEXT)",
     "CREATE TABLE seal (sha256 TEXT)",
 ]
+
+# SQLite has locks of its own. A child would wait for them forever if another thread had them at the moment of the fork,
+# so one thread at a time uses SQLite, and a fork waits for it.
+_in_use = threading.RLock()
+os.register_at_fork(before=_in_use.acquire, after_in_parent=_in_use.release, after_in_child=_in_use.release)
 
 
 def make(path: Path, timeout: float, budget: tuple[str, str, str, str]) -> bool:
@@ -97,6 +103,8 @@ def _seal(connection: sqlite3.Connection) -> str:
 @contextmanager
 def _connection(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
     """A connection of this thread and process to an existing file; what SQLite has to say comes as `LedgerError`."""
+    if not _in_use.acquire(timeout=timeout):
+        raise LedgerError(f"{path} was waited for {timeout:g} s; try again when other threads are done with ledgers")
     try:
         address = f"{path.as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, timeout=timeout, isolation_level=None, uri=True)) as connection:
@@ -114,3 +122,5 @@ def _connection(path: Path, timeout: float) -> Iterator[sqlite3.Connection]:
         }
         fix = next(fix for sign, fix in fixes.items() if sign in str(error))
         raise LedgerError(f"{path} {fix} ({error})") from error
+    finally:
+        _in_use.release()
