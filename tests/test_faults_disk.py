@@ -16,7 +16,7 @@ import pytest
 
 import sparsedp
 from faults import Disk, disk
-from releases import make
+from releases import answers, make
 from sparsedp import LedgerError, Release, SpentError
 from sparsedp.ledger import Ledger
 
@@ -186,6 +186,18 @@ def test_a_place_that_cannot_be_written_is_named_and_costs_nothing(place: str, p
             sparsedp.release({"a": 1}, epsilon=1, nonzero=9, path=path, parts=parts, ledger=ledger)
         assert ledger.entries() == []
     assert names(open_folder) == {"file", "budget"}
+
+
+@pytest.mark.parametrize("disk", ["small disk"], indirect=True)
+def test_a_read_only_disk_can_be_read_and_costs_nothing(disk: Disk, tmp_path: Path) -> None:
+    path = disk.folder / "a.sparsedp"
+    make("tight-alp").save(path)
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
+    subprocess.run(["mount", "-o", "remount,ro", str(disk.folder)], check=True)
+    assert answers(sparsedp.load(path, allow_reproducible=True)) == answers(make("tight-alp"))
+    with pytest.raises(OSError, match=r"Read-only file system: .*/a\.sparsedp"):
+        sparsedp.release({"a": 1}, epsilon=1, path=path, ledger=ledger)
+    assert ledger.entries() == []
 
 
 def test_a_file_that_may_not_be_read_is_named(open_folder: Path) -> None:

@@ -234,9 +234,13 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
         inside.set()
         time.sleep(0.2)
 
+    def look() -> None:
+        ledger.entries()
+        done.append("looked")
+
     def while_a_thread_looks(work: Callable[[], object]) -> object:
         inside.clear()
-        other = threading.Thread(target=lambda: (ledger.entries(), done.append("looked")))
+        other = threading.Thread(target=look)
         other.start()
         assert inside.wait(30)
         try:
