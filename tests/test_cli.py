@@ -18,6 +18,7 @@ import pytest
 
 import sparsedp
 from releases import make
+from sparsedp.cli.app import mechanism_options
 from sparsedp.ledger import Ledger
 
 COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
@@ -355,3 +356,27 @@ def test_a_ledger_that_is_none_is_refused(visits: Path) -> None:
     sqlite3.connect("foreign.db").execute("CREATE TABLE a (b)").connection.close()
     run(*RELEASE, "-o", "v.sparsedp", "--ledger", "foreign.db", code=1)
     assert not Path("v.sparsedp").exists()
+
+
+@pytest.mark.parametrize("text", ["1e400", "1e999999999", "9" * 3000 + "^999", "1" * 400 + "/3", "0^-1", "1/0"])
+def test_a_number_that_is_none_is_refused(text: str) -> None:
+    assert "must be a number" in run("plan", "--nonzero", 100, "--epsilon", text, code=2).stderr
+
+
+@pytest.mark.parametrize("value", ["1/0", "1e999999999", "1" * 400 + "/3"])
+def test_an_option_that_is_no_number_is_text(value: str) -> None:
+    assert mechanism_options([f"a={value}", "b=1/2", "c=2^3"]) == {"a": value, "b": 0.5, "c": 8}
+
+
+def test_integer_keys_of_both_ends_are_looked_up_together(tmp_path: Path) -> None:
+    make("stability").save(tmp_path / "a.sparsedp")
+    lookup = ("lookup", tmp_path / "a.sparsedp", "--allow-reproducible", "--integer")
+    done = run(*lookup, stdin=f"-1\n{2**64 - 1}\n")
+    assert [line.partition(",")[0] for line in done.stdout.splitlines()[1:]] == ['"-1"', f'"{2**64 - 1}"']
+    assert "line 2 must be a 64-bit integer" in run(*lookup, stdin=f"1\n{2**64}\n", code=2).stderr
+
+
+def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    make("stability").save(tmp_path / "a.sparsedp")
+    key = os.fsdecode(b"\xff")
+    assert "UTF-8" in run("lookup", tmp_path / "a.sparsedp", "--allow-reproducible", key, code=2).stderr

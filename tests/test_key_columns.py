@@ -348,3 +348,10 @@ def test_a_dictionary_may_hold_values_outside_the_domain_that_no_row_has() -> No
 def test_a_domain_refuses_columns_of_text_and_says_how_to_hash_them(column: object) -> None:
     with pytest.raises(KeyTypeError, match=r"integers in \[0, 10\), got .* keys; omit domain= to hash them"):
         KeySpace(10, None).ids(column)
+
+
+def test_categories_of_text_and_bytes_are_refused_like_a_list_of_them() -> None:
+    with pytest.raises(KeyTypeError, match="got str at position 0 and bytes at position 1"):
+        HASHED.ids(pd.Series(["a", b"b"], dtype="category"))
+    of_both = pd.Categorical(["a", "a"], categories=["a", b"b"])
+    assert HASHED.ids(of_both).tolist() == one_by_one(["a", "a"])

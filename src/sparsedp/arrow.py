@@ -87,6 +87,15 @@ def is_pandas(column: object) -> bool:
     return extension and hasattr(column, "isna") and hasattr(column, "to_numpy")
 
 
+def has_mixed_categories(column: Any) -> bool:
+    """Whether the categories of a pandas column are both str and bytes, of which Arrow would make bytes."""
+    categories = getattr(column.dtype, "categories", None)
+    if categories is None or categories.dtype != object:
+        return False
+    kinds = set(map(type, categories))
+    return any(issubclass(kind, str) for kind in kinds) and any(issubclass(kind, bytes) for kind in kinds)
+
+
 def refuse_missing(column: Any, what: str) -> None:
     """`InputError` with the position of the first null of a pandas column, which NumPy would show as NaN."""
     _refuse_first(np.asarray(column.isna(), bool), what)

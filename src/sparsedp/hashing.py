@@ -104,7 +104,8 @@ class KeySpace:
 
     def _from_pandas(self, keys: Any) -> Words:
         arrow.refuse_missing(keys, "key")
-        if keys.dtype.kind in "OU":  # strings, bytes, categories; numbers are NumPy arrays but for their nulls
+        # Strings, bytes, categories; numbers are NumPy arrays but for their nulls.
+        if keys.dtype.kind in "OU" and not arrow.has_mixed_categories(keys):
             with suppress(MissingDependencyError):  # then they are read one by one
                 return arrow.key_ids(self, keys)
         return self._from_numpy(arrow.pandas_to_numpy(keys))

@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 
 FAILED, WRONG = 1, 2
+_LONGEST_POWER = 4096  # bits
 
 
 def run() -> None:
@@ -92,10 +93,13 @@ def number(text: str | Fraction) -> Fraction:
     base, power, exponent = text.partition("^")
     try:
         if power:
-            return Fraction(int(base)) ** _small(exponent)
-        _small(text.lower().partition("e")[2] or "0")
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError):
+            value = _power(int(base), _small(exponent))
+        else:
+            _small(text.lower().partition("e")[2] or "0")
+            value = Fraction(text)
+        float(value)  # which must be possible: ε and real parameters are floats
+        return value
+    except (ArithmeticError, ValueError):
         raise typer.BadParameter(f"must be a number such as 1000, 1e6, 0.5 or 2^64, got {text!r}") from None
 
 
@@ -103,6 +107,12 @@ def _small(exponent: str) -> int:
     if not -1000 <= int(exponent) <= 1000:
         raise ValueError
     return int(exponent)
+
+
+def _power(base: int, exponent: int) -> Fraction:
+    if base.bit_length() * abs(exponent) > _LONGEST_POWER:  # it would take long, and is no float
+        raise ValueError
+    return Fraction(base) ** exponent
 
 
 def plain(value: Fraction | None) -> Any:
@@ -154,7 +164,7 @@ def mechanism_options(options: list[str] | None) -> dict[str, Any]:
         if not equals or not name:
             raise typer.BadParameter(f"must be NAME=VALUE, got {option!r}", param_hint="--option")
         try:
-            result[name] = plain(Fraction(value))
-        except ValueError:
+            result[name] = plain(number(value))
+        except typer.BadParameter:
             result[name] = value
     return result

@@ -38,17 +38,15 @@ def lookup(
 
     Prints CSV (or JSON lines with --json): key, estimate, low, high. Keys that never occurred are answered too.
     """
-    import pyarrow as pa
-
     from ..published import load
-    from .streams import Writer, answer, as_keys, lines_of
+    from .streams import Writer, answer, as_keys, column_of, lines_of
 
     if keys and file is not None:
         raise typer.BadParameter("pass keys as arguments or with --file, not both")
     opened = load(release, allow_reproducible=allow_reproducible)
     writer = Writer(json)
     if keys:
-        texts = pa.array(keys, pa.large_string())
+        texts = column_of(keys)
         writer.write(answer(opened, texts, as_keys(opened, texts, integer, 1), confidence))
         return
     with _open_keys(file) as stream:

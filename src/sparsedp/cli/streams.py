@@ -52,7 +52,15 @@ def _column(text: bytes, first_line: int) -> pa.Array:
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(letters))
 
 
-def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.Array:
+def column_of(texts: list[str]) -> pa.Array:
+    """Arguments as a column of text."""
+    try:
+        return pa.array(texts, pa.large_string())
+    except UnicodeEncodeError as error:
+        raise InputError(f"key {error.object!r} is no valid UTF-8") from None
+
+
+def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.Array | list[int]:
     """Lines as keys of a release: text, or integers where its keys are."""
     if not integer and release.key_space.seed is not None:
         return texts
@@ -61,11 +69,18 @@ def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.
             return pc.cast(texts, kind)
         except pa.ArrowInvalid:
             continue
-    bad = next(at for at, text in enumerate(texts.to_pylist()) if not re.fullmatch(r"-?\d{1,20}", text, re.ASCII))
-    raise InputError(f"key {texts[bad].as_py()!r} in line {first + bad} must be a 64-bit integer")
+    # Negative ones and ones from 2^63 on together are of no Arrow type.
+    return [_integer(text, first + at) for at, text in enumerate(texts.to_pylist())]
 
 
-def answer(release: Release, texts: pa.Array, keys: pa.Array, confidence: float) -> pa.Table:
+def _integer(text: str, line: int) -> int:
+    number = int(text) if re.fullmatch(r"-?\d{1,20}", text, re.ASCII) else 1 << 64
+    if not -(1 << 63) <= number < 1 << 64:
+        raise InputError(f"key {text!r} in line {line} must be a 64-bit integer")
+    return number
+
+
+def answer(release: Release, texts: pa.Array, keys: pa.Array | list[int], confidence: float) -> pa.Table:
     """The estimate and the interval of each key."""
     low, high = release.interval(keys, confidence)
     return pa.table({"key": texts, "estimate": release.lookup(keys), "low": low, "high": high})
