@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,10 @@ import numpy as np
 import pytest
 
 import sparsedp
+from fuzz.forging import NASTY, Header, join, leaves, sealed, split
 from releases import VARIANTS, answers, make
 from sparsedp import FormatError, storage
 from sparsedp.storage import LARGEST_HEADER
-
-Header = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
@@ -36,29 +34,6 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "attack.sparsedp"
-
-
-def split(content: bytes) -> tuple[Header, Header, bytes]:
-    """The entries of the header, the description and the data."""
-    end = 8 + int.from_bytes(content[:8], "little")
-    entries = json.loads(content[8:end])
-    return entries, json.loads(entries.pop("__metadata__")["sparsedp"]), content[end:]
-
-
-def sealed(text: str, data: bytes) -> bytes:
-    """A file whose header has the right checksum, whatever it says."""
-    header = text.encode()
-    header += b" " * (-(8 + len(header)) % 64)
-    at = header.index(b'"sha256":"') + 10
-    digest = hashlib.sha256(header[:at] + b"0" * 64 + header[at + 64 :]).hexdigest().encode()
-    header = header[:at] + digest + header[at + 64 :]
-    return len(header).to_bytes(8, "little") + header + data
-
-
-def join(entries: Header, description: Header | str, data: bytes) -> bytes:
-    inner = description if isinstance(description, str) else json.dumps(description, separators=(",", ":"))
-    metadata = {"sha256": "0" * 64, "sparsedp": inner}
-    return sealed(json.dumps({"__metadata__": metadata, **entries}, separators=(",", ":")), data)
 
 
 def load(path: Path, content: bytes) -> sparsedp.Release:
@@ -104,53 +79,6 @@ def test_flipped_bits_of_arrays_give_wrong_answers_at_worst(name: str, contents:
             answers(load(path, bytes(content)))
         with pytest.raises(FormatError):
             sparsedp.verify(path)
-
-
-NASTY: list[Any] = [
-    None,
-    True,
-    -1,
-    0,
-    1,
-    2**31,
-    2**53,
-    10**30,
-    0.5,
-    -0.0,
-    1e308,
-    "",
-    "x",
-    "-1",
-    str(2**64),
-    str(2**200),
-    "1" * 4001,
-    "1/3",
-    "1/0",
-    "0/1",
-    "-1/2",
-    "2/4",
-    "1e9",
-    "NaN",
-    "1E-99",
-    "∞",
-    "١",
-    "kind",
-    [],
-    [[]],
-    [1] * 70,
-    ["1"],
-    {},
-    {"kind": "pure"},
-    {"a": 1},
-]
-
-
-def leaves(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place of a JSON tree, inner ones included."""
-    yield place
-    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
-    for name, item in items:
-        yield from leaves(item, (*place, name))
 
 
 def changed(value: Any, place: tuple[Any, ...], change: Callable[[Any, Any], None]) -> Any:
