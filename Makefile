@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-spark audit promises lint bench report clean
+.PHONY: setup demo test test-spark audit promises lint fuzz sanitize bench report clean
 
 setup: $(STAMP)
 
@@ -41,6 +41,32 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Each target of fuzz/ for its share of the seconds; what breaks a promise becomes a file in fuzz/corpus/.
+FUZZ_SECONDS ?= 60
+fuzz: setup
+	$(BIN)/python -c 'import atheris' 2> /dev/null || $(BIN)/python -m pip install --quiet 'atheris>=3.0'
+	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
+
+# The core with AddressSanitizer and UndefinedBehaviorSanitizer, in an environment of its own that borrows the packages
+# of .venv, under the tests that drive it. Python itself is not instrumented, so the runtime is loaded first.
+SANITIZED := build/sanitize/venv
+SANITIZED_TESTS := $(addprefix tests/test_,attacks.py blocks.py embedding.py files.py fuzz_corpus.py hashing.py \
+	keeping.py key_columns.py lookups.py parts.py readers.py release.py retrieval.py solving.py sorting.py threads.py \
+	tight_alp.py values.py)
+sanitize: setup $(SANITIZED)/.installed
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(SANITIZED)/bin/python -m pytest -n auto -m 'not spark' $(SANITIZED_TESTS)
+
+$(SANITIZED)/.installed: $(STAMP) $(shell find src -name '*.py')
+	$(PYTHON) -m venv --without-pip $(SANITIZED)
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(SANITIZED)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth"
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip --python $(SANITIZED)/bin/python install --quiet --no-deps \
+		--no-build-isolation --force-reinstall --config-settings=build-dir=build/sanitize/core \
+		--config-settings=cmake.define.SPARSEDP_SANITIZE=ON --config-settings=install.strip=false .
+	touch $@
 
 bench: setup
 	$(BIN)/python -m benchmarks
