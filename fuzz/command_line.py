@@ -88,8 +88,9 @@ def _stdout(written: io.BytesIO) -> SimpleNamespace:
 
 def _lines(text: bytes) -> list[str]:
     """The lines of a text, read slowly."""
-    lines = text.decode().replace("\r\n", "\n").split("\n")
-    return lines if lines[-1] else lines[:-1]
+    if text and not text.endswith(b"\n"):
+        text += b"\n"
+    return text.decode().replace("\r\n", "\n").split("\n")[:-1]
 
 
 def _keys_written(output: str, as_json: bool) -> list[str]:

@@ -328,7 +328,7 @@ def test_what_is_no_key_is_refused_by_our_own_exception(collection: str, values:
 
 
 def test_categories_that_are_no_keys_are_refused() -> None:
-    with pytest.raises(InputError, match="must be of one type"):
+    with pytest.raises(InputError, match="be of one type, got int at position 0"):
         HASHED.ids(pd.Series([1, "a"], dtype="category"))
 
 
@@ -355,3 +355,8 @@ def test_categories_of_text_and_bytes_are_refused_like_a_list_of_them() -> None:
         HASHED.ids(pd.Series(["a", b"b"], dtype="category"))
     of_both = pd.Categorical(["a", "a"], categories=["a", b"b"])
     assert HASHED.ids(of_both).tolist() == one_by_one(["a", "a"])
+
+
+def test_categories_may_be_integers_of_both_ends() -> None:
+    keys = [-1, 2**64 - 1]
+    assert HASHED.ids(pd.Series(keys, dtype="category")).tolist() == one_by_one(keys)

@@ -88,12 +88,12 @@ def is_pandas(column: object) -> bool:
 
 
 def has_mixed_categories(column: Any) -> bool:
-    """Whether the categories of a pandas column are both str and bytes, of which Arrow would make bytes."""
+    """Whether the categories of a pandas column are of several types, of which Arrow would make one, or none."""
     categories = getattr(column.dtype, "categories", None)
     if categories is None or categories.dtype != object:
         return False
     kinds = set(map(type, categories))
-    return any(issubclass(kind, str) for kind in kinds) and any(issubclass(kind, bytes) for kind in kinds)
+    return not any(all(issubclass(kind, one) for kind in kinds) for one in (str, bytes))
 
 
 def refuse_missing(column: Any, what: str) -> None:
