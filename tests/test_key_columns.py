@@ -360,3 +360,20 @@ def test_categories_of_text_and_bytes_are_refused_like_a_list_of_them() -> None:
 def test_categories_may_be_integers_of_both_ends() -> None:
     keys = [-1, 2**64 - 1]
     assert HASHED.ids(pd.Series(keys, dtype="category")).tolist() == one_by_one(keys)
+
+
+@pytest.mark.parametrize("keys", [np.arange(5), np.arange(5, dtype=np.uint64), np.array(["a", "bcd", "日本"])])
+def test_columns_may_begin_at_any_address(keys: np.ndarray) -> None:
+    packed = np.zeros(len(keys), np.dtype([("flag", "u1"), ("key", keys.dtype)]))
+    packed["key"] = keys
+    shifted: np.ndarray = np.frombuffer(b"\0" + keys.tobytes(), keys.dtype, offset=1)
+    assert not shifted.flags.aligned
+    for column in (packed["key"], shifted):
+        assert HASHED.ids(column).tolist() == HASHED.ids(keys).tolist()
+
+
+def test_arrow_offsets_may_begin_at_any_address() -> None:
+    keys = pa.array(["a", "bcd", "日本"])
+    buffers = [buffer and pa.py_buffer(b"\0" + buffer.to_pybytes()).slice(1) for buffer in keys.buffers()]
+    shifted = pa.Array.from_buffers(keys.type, len(keys), buffers)
+    assert HASHED.ids(shifted).tolist() == HASHED.ids(keys).tolist()

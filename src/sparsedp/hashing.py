@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from . import _native, arrow
 from .errors import InputError, KeyTypeError, MissingDependencyError
@@ -77,9 +78,9 @@ class KeySpace:
         unsigned = values.dtype.kind == "u"
         if self.seed is not None:
             if unsigned:
-                return _native.hash_unsigned(*self.seed, np.ascontiguousarray(values, np.uint64))
-            return _native.hash_signed(*self.seed, np.ascontiguousarray(values, np.int64))
-        ids = np.ascontiguousarray(values, np.uint64)
+                return _native.hash_unsigned(*self.seed, aligned(values, np.uint64))
+            return _native.hash_signed(*self.seed, aligned(values, np.int64))
+        ids = aligned(values, np.uint64)
         outside = (values < 0) | (ids > np.uint64(self.domain - 1))
         if outside.any():
             self._refuse(values.tolist(), int(np.argmax(outside)))
@@ -88,7 +89,7 @@ class KeySpace:
     def columns(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
         """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
         hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
-        return hash_column(*self._seed_for(text), offsets, data, text)
+        return hash_column(*self._seed_for(text), aligned(offsets, offsets.dtype), data, text)
 
     def views(self, views: np.ndarray, buffers: list[np.ndarray], text: bool) -> Words:
         """The ids of an Arrow string_view (`text`) or binary_view column, given by its buffers."""
@@ -118,7 +119,7 @@ class KeySpace:
         if keys.dtype.kind in "iu":
             return self.integers(keys)
         if keys.dtype.kind in "US" and self.seed is not None and keys.dtype.itemsize:
-            return self._from_fixed(np.ascontiguousarray(keys, keys.dtype.newbyteorder("=")), self.seed)
+            return self._from_fixed(aligned(keys, keys.dtype.newbyteorder("=")), self.seed)
         if keys.dtype.kind in "USOT":  # strings, bytes, objects, variable-width strings
             return self._from_sequence(keys.tolist())
         raise KeyTypeError(f"keys must be str, bytes or int, got an array of {keys.dtype}")
@@ -182,6 +183,11 @@ class Partition:
     def range_of(self, part: int) -> tuple[int, int]:
         """The fingerprints of a part: from the first to before the second."""
         return -(-(part << 64) // self.parts), -(-(part + 1 << 64) // self.parts)
+
+
+def aligned(values: np.ndarray, dtype: npt.DTypeLike) -> np.ndarray:
+    """An array in one run of memory, at an address that kernels may read: one in a packed struct may begin anywhere."""
+    return np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def _is_integer(key: object) -> bool:

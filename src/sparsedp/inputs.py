@@ -29,7 +29,7 @@ from .arrow import (
 )
 from .contributions import BoundedCounts
 from .errors import InputError, ParameterError
-from .hashing import KeySpace
+from .hashing import KeySpace, aligned
 from .privacy import Neighbours
 from .progress import stage
 from .randomness import Randomness, Words
@@ -198,11 +198,11 @@ def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Rando
     Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
     """
     if pairs.values.dtype.kind == "i":
-        ids, counts = _sorted(ids, np.ascontiguousarray(pairs.values, np.int64))
+        ids, counts = _sorted(ids, aligned(pairs.values, np.int64))
         distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
         ids, counts = ids[:distinct], counts[:distinct]
         return ids, round_integers(counts, int(neighbours.step / pairs.unit), randomness) if neighbours.real else counts
-    ids, carried = _sorted(ids, np.ascontiguousarray(pairs.values, np.float64).view(np.int64))
+    ids, carried = _sorted(ids, aligned(pairs.values, np.float64).view(np.int64))
     reals = carried.view(np.float64)
     first = np.ones(len(ids), np.bool_)
     np.not_equal(ids[1:], ids[:-1], out=first[1:])
