@@ -35,7 +35,7 @@ def main() -> None:
         f"-rss_limit_mb={MOST_MEMORY >> 20}",
         f"-artifact_prefix={found}/",
         "-print_final_stats=1",
-        "-verbosity=1",
+        "-verbosity=0",
     ]
     mutate = target.mutate
     mutator = {}

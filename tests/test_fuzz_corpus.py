@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from fuzz import command_line
 from fuzz.targets import TARGETS, MutateBytes, findings
+from sparsedp import arrow, files
 
 
 def changed_somewhere(random: Random) -> MutateBytes:
@@ -44,3 +47,21 @@ def test_changed_seeds_keep_the_promises(name: str) -> None:
 def test_findings_have_a_target() -> None:
     folders = [path.name for path in (Path(__file__).parent.parent / "fuzz" / "corpus").iterdir()]
     assert set(folders) <= set(TARGETS)
+
+
+def test_an_exception_of_another_type_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_check_guarantee", lambda plan, description: {}[plan])
+    with pytest.raises(KeyError):
+        TARGETS["release_files"].check(next(TARGETS["release_files"].seeds()))
+
+
+def test_other_ids_for_the_same_keys_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "key_ids", lambda space, keys: space.ids(["x"] * len(keys)))
+    with pytest.raises(AssertionError, match="arrow string"):
+        TARGETS["key_encoding"].check(bytes([0, 2, 3]) + b"abc" + bytes([1]) + b"d")
+
+
+def test_a_parser_that_lets_an_exception_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "number", Fraction)
+    with pytest.raises(ZeroDivisionError):
+        TARGETS["command_line"].check(b"\x001/0")
