@@ -225,14 +225,15 @@ def test_children_work_whatever_other_threads_were_doing(tmp_path: Path) -> None
 def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a fork inside of SQLite, whose locks the child would wait for, about once in ten times."""
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
-    inside = threading.Event()
+    inside, leave = threading.Event(), threading.Event()
     done: list[str] = []
     check = sealed._check
 
-    def slowly(*arguments: Any) -> None:
+    def slowly_in_threads(*arguments: Any) -> None:
         check(*arguments)
-        inside.set()
-        time.sleep(0.2)
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            leave.wait(seconds)
 
     def look() -> None:
         ledger.entries()
@@ -246,12 +247,16 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
         try:
             return work()
         finally:
+            leave.set()
             other.join()
+            leave.clear()
 
-    monkeypatch.setattr(sealed, "_check", slowly)
+    monkeypatch.setattr(sealed, "_check", slowly_in_threads)
+    seconds = 0.2
     in_fork = while_a_thread_looks(lambda: in_child(lambda: (list(done), ledger.spend(epsilon=1).id)))
     assert in_fork == (["looked"], 1)
     assert len(ledger.entries()) == 1
+    seconds = 30
     with pytest.raises(LedgerError, match=r"waited for 0\.01 s"):
         while_a_thread_looks(lambda: Ledger.open(ledger.path, timeout=0.01))
 
