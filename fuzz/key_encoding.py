@@ -205,6 +205,13 @@ def _dictionary(keys: list[Any]) -> Any:
     return pa.array(keys).dictionary_encode()
 
 
+def _polars(keys: list[Any]) -> Any:
+    column = pl.Series(keys, strict=True)
+    if str(column.dtype) == "Int128":
+        raise TypeError("Arrow has no integers of 128 bits")
+    return column
+
+
 FORMS: list[Callable[[list[Any]], Any]] = [
     np.array,
     _objects,
@@ -220,5 +227,5 @@ FORMS: list[Callable[[list[Any]], Any]] = [
     pd.Series,
     pd.Index,
     lambda keys: pd.Series(keys, dtype="category"),
-    lambda keys: pl.Series(keys, strict=True),
+    _polars,
 ]
