@@ -119,7 +119,7 @@ def stored_keys_embedded_too(patch: Patch) -> None:
 )
 def test_mutants_are_refuted(mechanism: str, mutant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mutant(monkeypatch)
-    assert audit(mechanism, 1.0, runs=3 * RUNS).refuted
+    assert audit(mechanism, 1.0, runs=2 * RUNS).refuted
 
 
 def test_the_wrong_delta_of_a_peer_is_found() -> None:

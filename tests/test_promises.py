@@ -24,6 +24,7 @@ import test_exact_tight_alp
 import test_files
 import test_ledger_processes
 from exact import exp_up, hockey_stick, law_of_sampler
+from fuzz.forging import join, split
 from promises import PROMISES
 from releases import VARIANTS, answers, make
 from sparsedp import FormatError, InputError, ReproducibleReleaseError
@@ -91,10 +92,10 @@ def test_promise_04_samplers_follow_their_law(figure: Figure) -> None:
 
 
 def test_promise_05_an_audit_cannot_refute_epsilon(figure: Figure) -> None:
-    results = [audit(name, 1.0, runs=150_000) for name in ("tight-alp", "retrieval", "laplace")]
+    results = [audit(name, 1.0, runs=100_000) for name in ("tight-alp", "retrieval", "laplace")]
     assert not any(result.refuted for result in results)
     bounds = ", ".join(f"{result.mechanism} {result.lower_bound:.3f}" for result in results)
-    figure(f"150 000 runs a side and game, claimed ε = 1, proven ε ≥ {bounds}")
+    figure(f"100 000 runs a side and game, claimed ε = 1, proven ε ≥ {bounds}")
 
 
 def test_promise_06_the_audit_has_teeth(figure: Figure) -> None:
@@ -111,7 +112,7 @@ def test_promise_06_the_audit_has_teeth(figure: Figure) -> None:
     for mechanism, mutate in mutants:
         with pytest.MonkeyPatch.context() as patch:
             mutate(patch)
-            caught.append(audit(mechanism, 1.0, runs=300_000).refuted)
+            caught.append(audit(mechanism, 1.0, runs=200_000).refuted)
     assert all(caught)
     figure(f"{sum(caught)} of {len(mutants)} mutants refuted at confidence 1 − 10⁻⁶")
 
@@ -134,11 +135,11 @@ def test_promise_07_no_float_in_the_noise_path(figure: Figure, tmp_path: Path) -
 
     for name in VARIANTS:
         make(name).save(tmp_path / name)
-        entries, description, data = test_attacks.split((tmp_path / name).read_bytes())
+        entries, description, data = split((tmp_path / name).read_bytes())
         count(description["plan"], "plan")
         description["epsilon"] = float(np.nextafter(description["epsilon"], 0))
         with pytest.raises(FormatError, match="thresholds guarantee"):
-            test_attacks.load(tmp_path / "forged", test_attacks.join(entries, description, data))
+            test_attacks.load(tmp_path / "forged", join(entries, description, data))
     figure(f"{integers:,} integers and no float decide in {len(VARIANTS)} plans; ε off by one ulp is refused at load")
 
 
@@ -224,11 +225,11 @@ def test_promise_14_the_same_answers(figure: Figure, tmp_path: Path) -> None:
 
 def test_promise_15_loading_allocates_nothing(figure: Figure, tmp_path: Path) -> None:
     make("stability").save(tmp_path / "a")
-    entries, description, data = test_attacks.split((tmp_path / "a").read_bytes())
+    entries, description, data = split((tmp_path / "a").read_bytes())
     entries["table.ids"] |= {"shape": [2**40], "data_offsets": [0, 2**43]}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(FormatError):
-        test_attacks.load(tmp_path / "b", test_attacks.join(entries, description, data))
+        test_attacks.load(tmp_path / "b", join(entries, description, data))
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 20_000
     length = (tmp_path / "b").stat().st_size
