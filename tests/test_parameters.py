@@ -172,6 +172,7 @@ def test_the_exported_names_are_these() -> None:
     for name in EXPORTED:
         assert getattr(sparsedp, name).__name__ == name
         assert name in dir(sparsedp)
+    assert {"lookup", "plan", "release"} <= set(dir(sparsedp.spark))
     with pytest.raises(AttributeError, match="no attribute 'relase'"):
         _ = sparsedp.relase  # type: ignore[attr-defined]
 

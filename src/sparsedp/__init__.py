@@ -2,10 +2,10 @@
 
 The package reads in this order, each module knowing only those before it:
 
-    errors, lazy → progress → laws → privacy → randomness → hashing (arrow) → rounding → ladder → embedding → decoding
-    → retrieval → table → bounds → mechanisms → planning → comparison, curves
-    storage → schema → files → published; sealed → ledger → spending; contributions → inputs → building → sources
-    → cli
+    errors, lazy → progress → laws → privacy → randomness → hashing (arrow) → keeping → rounding → ladder → embedding
+    → decoding → retrieval → table → bounds → mechanisms → planning → comparison, curves
+    storage → schema → files → published; sealed → ledger → spending; contributions → inputs → naming → portions
+    → building → sources (spark) → experiments, auditing → cli
 
 Start with `release`, `load`, `plan` and `compare`.
 """
@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import spark as spark
     from .building import release
     from .comparison import Comparison, compare
     from .contributions import BoundedCounts, Contribution
@@ -96,6 +97,8 @@ __all__ = [
 if not TYPE_CHECKING:  # or any name would pass
 
     def __getattr__(name: str) -> Any:
+        if name == "spark":
+            return import_module(".spark", __name__)
         if name not in _HOME_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f".{_HOME_OF[name]}", __name__), name)
