@@ -232,9 +232,11 @@ def _release(
     from .reading import guarantee
 
     counts = count(source, memory_limit=memory_limit, **counting)
-    built = build(counts, ledger=account, **releasing)
+    in_parts = releasing["parts"] > 1  # which are written as they are built
+    built = build(counts, ledger=account, path=output if in_parts else None, **releasing)
     try:
-        built.save(output)
+        if not in_parts:
+            built.save(output)
     except (OSError, MemoryError) as error:
         if account is None:
             raise
