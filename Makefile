@@ -35,7 +35,7 @@ promises: setup
 
 audit: setup promises
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m audit
-	$(BIN)/sparsedp audit --mechanism all --epsilon 1
+	$(BIN)/sparsedp audit --mechanism all --epsilon 1 --runs 2e5
 
 lint: setup
 	$(BIN)/ruff check .

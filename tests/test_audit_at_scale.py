@@ -1,4 +1,4 @@
-"""Statistics at scale, for `make audit`: samplers at 10⁸ draws, coverage, predictions, audits at a million runs."""
+"""Statistics at scale, for `make audit`: samplers at 10⁸ draws, coverage, predictions, audits at half a million runs a game."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_flips_are_fair_and_independent() -> None:
 )
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_no_mechanism_is_refuted(mechanism: str, epsilon: float) -> None:
-    result = audit(mechanism, epsilon, runs=10**6)
+    result = audit(mechanism, epsilon, runs=500_000)
     assert not result.refuted, str(result)
 
 
