@@ -1,4 +1,4 @@
-"""Statistics at scale, for `make audit`: samplers at 10⁸ draws, coverage, predictions, audits at half a million runs a game."""
+"""Statistics at scale, for `make audit`: samplers at 10⁸ draws, coverage, predictions, audits with many runs."""
 
 from __future__ import annotations
 
