@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-spark audit promises lint fuzz sanitize bench report clean
+.PHONY: setup demo test test-spark audit promises lint fuzz fuzz-native sanitize bench report clean
 
 setup: $(STAMP)
 
@@ -47,6 +47,16 @@ FUZZ_SECONDS ?= 60
 fuzz: setup
 	$(BIN)/python -c 'import atheris' 2> /dev/null || $(BIN)/python -m pip install --quiet 'atheris>=3.0'
 	$(BIN)/python -m fuzz $(FUZZ_SECONDS)
+
+# The kernels against plain versions of the same, with libFuzzer and both sanitizers; needs clang.
+fuzz-native: build/fuzz/kernels
+	mkdir -p build/fuzz/native
+	build/fuzz/kernels -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 build/fuzz/native
+
+build/fuzz/kernels: fuzz/kernels.cpp $(wildcard native/*.hpp)
+	@command -v clang++ > /dev/null || { echo "libFuzzer needs clang: install clang, or use make fuzz and make sanitize" >&2; exit 1; }
+	mkdir -p build/fuzz
+	clang++ -std=c++17 -g -O1 -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Inative $< -o $@
 
 # The core with AddressSanitizer and UndefinedBehaviorSanitizer, in an environment of its own that borrows the packages
 # of .venv, under the tests that drive it. Python itself is not instrumented, so the runtime is loaded first.

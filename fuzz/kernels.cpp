@@ -1,0 +1,154 @@
+// The kernels of native/ against plain versions of the same, under libFuzzer: `make fuzz-native` (needs clang).
+// The first byte of an input chooses the kernel, the rest is its data. A difference or a memory error ends the run.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <vector>
+
+#include "blocks.hpp"
+#include "embedding.hpp"
+#include "retrieval.hpp"
+#include "solving.hpp"
+#include "sorting.hpp"
+#include "table.hpp"
+
+using namespace sparsedp;
+
+static void check(bool holds, const char* what) {
+    if (holds) return;
+    std::fprintf(stderr, "%s\n", what);
+    std::abort();
+}
+
+// Copies of exactly the size, so that a read beyond the end is seen.
+static std::vector<uint64_t> words(const uint8_t* data, size_t size) {
+    std::vector<uint64_t> out(size / 8);
+    if (!out.empty()) std::memcpy(out.data(), data, 8 * out.size());
+    return out;
+}
+
+static void try_table(std::vector<uint64_t> ids, bool sorted) {
+    if (sorted) {
+        std::sort(ids.begin(), ids.end());
+        ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    }
+    bool ascends = true;
+    for (size_t i = 1; i < ids.size(); ++i) ascends &= ids[i - 1] < ids[i];
+    std::vector<int64_t> values(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) values[i] = static_cast<int64_t>(i) - 7;
+    try {
+        const TableIndex index(ids.data(), values.data(), ids.size());
+        check(ascends, "a table in disorder was taken");
+        std::vector<uint64_t> asked = {0, UINT64_MAX};
+        for (uint64_t id : ids) asked.insert(asked.end(), {id, id - 1, id + 1, ~id});
+        for (uint64_t id : asked) {
+            const auto at = std::lower_bound(ids.begin(), ids.end(), id);
+            const bool there = at != ids.end() && *at == id;
+            check(index.find(id) == (there ? at - ids.begin() : -1), "a table finds what is not there, or not what is");
+        }
+    } catch (const std::invalid_argument&) {
+        check(!ascends, "a table in order was refused");
+    }
+}
+
+static void try_estimator(const std::vector<uint64_t>& bits, size_t levels) {
+    levels = std::min(levels, 64 * bits.size());
+    std::vector<uint64_t> exact(bits.begin(), bits.begin() + (levels + 63) / 64);
+    exact.push_back(0);  // the last, partial word may be none
+    MaximiserAverage plain;
+    for (size_t level = 0; level < levels; ++level) plain.step(exact[level / 64] >> (level % 64) & 1);
+    check(estimate_words(exact.data(), levels) == plain.value(), "words are estimated unlike their bits");
+}
+
+static void try_buckets(std::vector<uint64_t> lasts, uint64_t number, unsigned bytes) {
+    const unsigned bits = 8 * (1 + bytes % 8);
+    const uint64_t largest = bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
+    for (uint64_t& last : lasts) last &= largest;
+    lasts.push_back(largest);
+    std::sort(lasts.begin(), lasts.end());
+    lasts.erase(std::unique(lasts.begin(), lasts.end()), lasts.end());
+    const BucketIndex index(lasts.data(), lasts.size(), bits);
+    for (uint64_t near : {number, number - 1, number + 1, lasts[number % lasts.size()]}) {
+        const auto at = std::lower_bound(lasts.begin(), lasts.end(), near & largest);
+        check(index(near) == static_cast<size_t>(at - lasts.begin()), "a number falls into the wrong bucket");
+    }
+}
+
+static void try_sorting(const std::vector<uint64_t>& ids, uint64_t limit) {
+    const size_t count = ids.size();
+    std::vector<int64_t> values(count), out_values(count);
+    for (size_t i = 0; i < count; ++i) values[i] = static_cast<int64_t>(ids[i] * 0x9e3779b97f4a7c15ULL);
+    std::vector<uint64_t> out_ids(count);
+    sort_pairs([&](size_t i) { return ids[i]; }, values.data(), count, out_ids.data(), out_values.data());
+    check(std::is_sorted(out_ids.begin(), out_ids.end()), "sorted ids are in disorder");
+    std::map<uint64_t, __int128> sums;
+    for (size_t i = 0; i < count; ++i) sums[ids[i]] += values[i];
+    const int64_t most = static_cast<int64_t>(limit >> 3);
+    const size_t left = sum_runs(out_ids.data(), out_values.data(), count, most);
+    check(left == sums.size(), "sums of the wrong number of ids");
+    size_t at = 0;
+    for (const auto& [id, sum] : sums) {
+        check(out_ids[at] == id && out_values[at] == static_cast<int64_t>(std::clamp<__int128>(sum, -most, most)),
+              "a wrong sum");
+        ++at;
+    }
+}
+
+static void try_system(const std::vector<uint64_t>& input, unsigned slots, uint64_t segment) {
+    std::vector<uint64_t> ids(input);
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    slots = 2 + slots % 7;
+    segment = 1 + segment % 200;
+    if (ids.size() > slots * segment) return;
+    const SlotHash hash{{17, 42}, slots, static_cast<uint32_t>(segment)};
+    std::vector<uint64_t> values(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) values[i] = (ids[i] * 0x2545f4914f6cdd1dULL) & 0xffff;
+    std::vector<uint8_t> packed(slots * segment * 2, 0x5a);
+    if (!solve_packed<2>(hash, ids.data(), values.data(), ids.size(), packed.data())) return;
+    for (size_t i = 0; i < ids.size(); ++i) {
+        uint64_t at[most_slots];
+        hash(ids[i], at);
+        uint16_t sum = 0;
+        for (size_t j = 0; j < slots; ++j) {
+            uint16_t slot;
+            std::memcpy(&slot, packed.data() + 2 * at[j], 2);
+            sum = static_cast<uint16_t>(sum ^ slot);
+        }
+        check(sum == values[i], "a solution does not solve its equations");
+    }
+}
+
+static void try_cells(uint32_t bit, uint32_t bits, uint32_t symbol) {
+    bits = 1 + bits % 8;
+    bit %= 512 - bits + 1;
+    symbol &= (1u << bits) - 1;
+    std::vector<uint8_t> block(block_bytes, 0);
+    // Written as in a build, which has room behind the last block.
+    std::vector<uint8_t> roomy(block_bytes + 8, 0);
+    write_cell(roomy.data(), bit, symbol);
+    std::copy(roomy.begin(), roomy.begin() + block_bytes, block.begin());
+    check(read_cell(block.data(), bit, bits) == symbol, "a cell is read unlike it was written");
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    if (size < 18) return 0;
+    uint64_t first, second;
+    std::memcpy(&first, data + 1, 8);
+    std::memcpy(&second, data + 9, 8);
+    const std::vector<uint64_t> rest = words(data + 17, size - 17);
+    switch (data[0] % 7) {
+        case 0: try_table(rest, false); break;
+        case 1: try_table(rest, true); break;
+        case 2: try_estimator(rest, first % 4096); break;
+        case 3: try_buckets(rest, first, static_cast<unsigned>(second)); break;
+        case 4: try_sorting(rest, first); break;
+        case 5: try_system(rest, static_cast<unsigned>(first), second); break;
+        default: try_cells(static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(second));
+    }
+    return 0;
+}
