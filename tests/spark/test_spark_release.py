@@ -249,6 +249,14 @@ def test_bad_rows_are_refused_and_nothing_is_spent(spark: Any, tmp_path: Path) -
         sparsedp.spark.release(df, key="key", nulls="drop", **{**options, "path": tmp_path / "again"})
 
 
+def test_integers_outside_of_the_domain_are_refused_before_the_debit(spark: Any, tmp_path: Path) -> None:
+    ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1)
+    df = spark.range(-1, 12).withColumnRenamed("id", "key")
+    with pytest.raises(InputError, match=r"column 'key' is not in \[0, 10\) in 3 rows"):
+        sparsedp.spark.release(df, key="key", domain=10, epsilon=1, nonzero=5, path=tmp_path / "r", ledger=ledger)
+    assert ledger.datasets()[0].left_epsilon == 1
+
+
 def test_a_job_that_fails_leaves_nothing_but_the_debit(spark: Any, tmp_path: Path) -> None:
     ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1)
     df = spark.range(10).selectExpr("if(id = 7, raise_error('broken'), 'key') as key")

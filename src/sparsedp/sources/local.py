@@ -200,24 +200,27 @@ class _Query:
         """A total cut to what a user may contribute to a key, in units."""
         most = int(self.contribution.per_key / self.unit)
         least = -most if self.signed else 0
-        if self.step is not None:
-            # Cut twice: before, so that the product fits; after, so that no rounding exceeds the bound.
-            bound = float(self.contribution.per_key)
-            cut = f"least(greatest({total}, {-bound!r}), {bound!r})"
-            total = f"CAST(floor({cut} * {float(1 / self.unit)!r}) AS HUGEINT)"
         return f"CAST(least(greatest({total}, {least}), {most}) AS BIGINT)"
+
+    @property
+    def _units(self) -> str:
+        """A value in whole units. Integers have one sum; that of floats depends on the order, and so on other rows."""
+        if self.step is None:
+            return "v"
+        limit = float(LARGEST_COUNT)
+        return f"CAST(floor(least(greatest(v * {float(1 / self.unit)!r}, {-limit!r}), {limit!r})) AS HUGEINT)"
 
     def sql(self) -> str:
         """Keys, their sums in units, and whether a row was bad: one scan of the table."""
         limit = LARGEST_COUNT
         total = f"CAST(least(greatest(sum(c), {-limit}), {limit}) AS BIGINT)"
         if self.user is None:
-            own = "1" if self.value is None else self._bounded("v")
+            own = "1" if self.value is None else self._bounded(self._units)
             kept = f"SELECT k, {own} AS c, bad FROM rows"
         else:
             # Of a row that is only counted, key and user tell whether it is bad; that needs no aggregate.
             bad = "(u IS NULL OR k IS NULL)" if self.value is None else "bool_or(bad)"
-            own = self._bounded("count(*)" if self.value is None else "sum(v)")
+            own = self._bounded("count(*)" if self.value is None else f"sum({self._units})")
             if self.value is None and self.contribution.per_key == 1:
                 own = "1"
             # A bad row must not be hidden by the bound on keys, so its pair comes first. The key decides between equal

@@ -77,9 +77,10 @@ def release(
     target = Path(path).absolute()
     files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
-    query.refuse_bad_rows()
+    own_domain = None if plan.problem.hashed else plan.problem.domain
+    query.refuse_bad_rows(own_domain)
     randomness = fresh_randomness()
-    space = KeySpace.draw(None if plan.problem.hashed else plan.problem.domain, randomness)
+    space = KeySpace.draw(own_domain, randomness)
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
     with spending(account, plan.problem.epsilon, plan.problem.delta, plan.mechanism):
         partition = plan.draw_partition(randomness)

@@ -112,7 +112,7 @@ class Query:
 
         return functions.col("`" + name.replace("`", "``") + "`")
 
-    def faults(self) -> dict[str, Column]:
+    def faults(self, domain: int | None = None) -> dict[str, Column]:
         """What may be wrong with a row, and the expression that tells."""
         from pyspark.sql import functions
 
@@ -121,6 +121,10 @@ class Query:
         for name in (self.key, self.user, self.value):
             if name in nullable and not self.drop and name is not None:
                 faults[f"column {name!r} is null"] = self.column(name).isNull()
+        if domain is not None:
+            number = self.column(self.key)
+            outside = number < 0 if domain >> 63 else (number < 0) | (number >= domain)
+            faults[f"column {self.key!r} is not in [0, {domain})"] = outside
         if self.value is not None:
             value = self.column(self.value).cast("double")
             if self.step is not None:
@@ -130,11 +134,11 @@ class Query:
                 faults[f"column {self.value!r} is negative (pass signed=True to allow it)"] = value < 0
         return faults
 
-    def refuse_bad_rows(self) -> None:
+    def refuse_bad_rows(self, domain: int | None = None) -> None:
         """`InputError` with the number of bad rows, if there are any: one scan, if rows can be bad at all."""
         from pyspark.sql import functions
 
-        faults = self.faults()
+        faults = self.faults(domain)
         if not faults:
             return
         counts = [functions.count(functions.when(fault, 1)).alias(f"n{at}") for at, fault in enumerate(faults.values())]
@@ -156,8 +160,7 @@ class Query:
         if self.user is not None:
             columns.append(self.column(self.user).alias("u"))
         if self.value is not None:
-            exact = "double" if self.step is not None else "decimal(38,0)"  # a sum of bigints could overflow
-            columns.append(self.column(self.value).cast(exact).alias("v"))
+            columns.append(self._units.alias("v"))
         rows = self.df.select(*columns)
         if self.drop:
             rows = rows.dropna()
@@ -172,17 +175,25 @@ class Query:
         ranked = each.withColumn("rank", functions.row_number().over(order))
         return ranked.where(functions.col("rank") <= self.contribution.keys).select("k", "n")
 
+    @property
+    def _units(self) -> Column:
+        """A value in whole units. Integers have one sum; that of floats depends on the order, and so on other rows."""
+        from pyspark.sql import functions
+
+        assert self.value is not None
+        value = self.column(self.value)
+        if self.step is not None:
+            low, high = (functions.lit(sign * float(LARGEST_COUNT)) for sign in (-1, 1))
+            scaled = value.cast("double") * float(1 / self.unit)
+            value = functions.floor(functions.least(functions.greatest(scaled, low), high))
+        return value.cast("decimal(38,0)")  # a sum of bigints could overflow
+
     def _bounded(self, total: Column) -> Column:
         """A total cut to what a user may contribute to a key, in units."""
         from pyspark.sql import functions
 
         most = self.most_units
         least = -most if self.signed else 0
-        if self.step is not None:
-            # Cut twice: before, so that the product fits; after, so that no rounding exceeds the bound.
-            bound = float(self.contribution.per_key)
-            cut = functions.least(functions.greatest(total, functions.lit(-bound)), functions.lit(bound))
-            total = functions.floor(cut * float(1 / self.unit))
         low, high = (functions.lit(limit).cast("decimal(38,0)") for limit in (least, most))
         return functions.least(functions.greatest(total.cast("decimal(38,0)"), low), high).cast("bigint")
 
