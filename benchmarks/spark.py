@@ -1,5 +1,6 @@
 """Releases on Spark: time, shuffled bytes and the memory of driver and executors, as rows grow.
 
+`python -m benchmarks.spark part tight-alp`: the memory of building one part, without Spark.
 `python -m benchmarks.spark [rows ...]`: 10⁶, 10⁷ and 10⁸ events of 10⁶ users and 10⁶ keys (the table of
 `benchmarks.counting`), on two executors of one core each in processes of their own, 16 parts, each size in a new
 application.
@@ -9,17 +10,23 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyspark
 
 import sparsedp
 import sparsedp.spark
+from sparsedp.mechanisms import DivisiblePlan
+from sparsedp.portions import PartWork
+from sparsedp.randomness import PartStreams, Randomness
 
 from .counting import KEYS_PER_USER, make_events
 
@@ -136,8 +143,23 @@ def one(path: str, delta: float) -> dict[str, float]:
         return {"seconds": took, "shuffled": shuffled(log), "bytes": release.nbytes, **memory}
 
 
+def part_memory(mechanism: str) -> float:
+    """Bytes that building one part takes for each of its 10⁷ rows, at the peak, the rows included."""
+    rows, delta = 10**7, 1e-9 if mechanism == "retrieval" else 0.0
+    plan = sparsedp.plan(1.0, delta, nonzero=2 * rows, parts=2, mechanism=mechanism)
+    assert isinstance(plan, DivisiblePlan)
+    work = PartWork(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ids = np.random.default_rng(0).integers(0, 1 << 63, rows, np.uint64)
+    work.build(0, ids, np.ones(rows, np.int64))
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / rows
+
+
 def main() -> None:
     """Every size in a process of its own."""
+    if sys.argv[1:2] == ["part"]:
+        print(f"{sys.argv[2]}: {part_memory(sys.argv[2]):.0f} bytes for each row of a part")
+        return
     if sys.argv[1:2] == ["one"]:
         print(json.dumps(one(sys.argv[2], float(sys.argv[3]))))
         return

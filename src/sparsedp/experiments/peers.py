@@ -126,43 +126,52 @@ def measure_ours(workload: Workload, mechanism: str, seed: int) -> dict[str, Any
 
 def measure_opendp_alp(workload: Workload, seed: int) -> dict[str, Any]:
     """OpenDP's ALP queryable, with its default parameters and scale 1/ε."""
-    try:
-        dp = _opendp()
-    except MissingDependencyError as error:
-        return {"refused": str(error)}
-    keys, counts, absent = workload.draw(seed)
-    asked, truth = sample(keys, counts, absent, _ASKED)
-    domain = dp.map_domain(dp.atom_domain(T="u64"), dp.atom_domain(T="u32"))
-    metric = dp.l01inf_distance(dp.absolute_distance(T="u32"))
-    total, limit = int(counts.sum()), workload.upper
-    measurement = dp.m.make_alp_queryable(domain, metric, scale=1 / EPSILON, total_limit=total, value_limit=limit)
-    data = dict(zip(keys.tolist(), counts.tolist(), strict=True))
-    start = time.perf_counter()
-    queryable = measurement(data)
-    build = time.perf_counter() - start
-    return _measured(build, lambda: [queryable(key) for key in asked.tolist()], truth, None)
+
+    def make(dp: Any, domain: Any, metric: Any, total: int) -> Any:
+        limit = workload.upper
+        return dp.m.make_alp_queryable(domain, metric, scale=1 / EPSILON, total_limit=total, value_limit=limit)
+
+    return _measure_opendp(workload, seed, "u32", make, lambda queryable, key: queryable(key), lambda _: None)
 
 
 def measure_opendp_threshold(workload: Workload, seed: int) -> dict[str, Any]:
     """OpenDP's laplace_threshold, with its smallest threshold for δ."""
+
+    def make(dp: Any, domain: Any, metric: Any, total: int) -> Any:
+        for threshold in range(1, 1000):
+            measurement = dp.m.make_laplace_threshold(domain, metric, scale=1 / EPSILON, threshold=threshold)
+            if measurement.map((1, 1, 1))[1] <= DELTA:
+                break
+        return measurement
+
+    def bits(stored: Any) -> float:
+        return 128 * len(stored) / workload.keys
+
+    return _measure_opendp(workload, seed, "i64", make, lambda stored, key: stored.get(key, 0), bits)
+
+
+def _measure_opendp(
+    workload: Workload,
+    seed: int,
+    numbers: str,
+    make: Callable[[Any, Any, Any, int], Any],
+    ask: Callable[[Any, int], Any],
+    bits: Callable[[Any], float | None],
+) -> dict[str, Any]:
     try:
         dp = _opendp()
     except MissingDependencyError as error:
         return {"refused": str(error)}
     keys, counts, absent = workload.draw(seed)
     asked, truth = sample(keys, counts, absent, _ASKED)
-    domain = dp.map_domain(dp.atom_domain(T="u64"), dp.atom_domain(T="i64"))
-    metric = dp.l01inf_distance(dp.absolute_distance(T="i64"))
-    for threshold in range(1, 1000):
-        measurement = dp.m.make_laplace_threshold(domain, metric, scale=1 / EPSILON, threshold=threshold)
-        if measurement.map((1, 1, 1))[1] <= DELTA:
-            break
+    domain = dp.map_domain(dp.atom_domain(T="u64"), dp.atom_domain(T=numbers))
+    measurement = make(dp, domain, dp.l01inf_distance(dp.absolute_distance(T=numbers)), int(counts.sum()))
     data = dict(zip(keys.tolist(), counts.tolist(), strict=True))
     start = time.perf_counter()
-    stored = measurement(data)
+    released = measurement(data)
     build = time.perf_counter() - start
     places = asked.tolist()
-    return _measured(build, lambda: [stored.get(key, 0) for key in places], truth, 128 * len(stored) / workload.keys)
+    return _measured(build, lambda: [ask(released, key) for key in places], truth, bits(released))
 
 
 def measure_diffprivlib(workload: Workload, seed: int) -> dict[str, Any]:

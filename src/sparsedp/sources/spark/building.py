@@ -70,7 +70,7 @@ def release(
 
     Parameters are those of `sparsedp.count` and `sparsedp.release`. `path` is the directory to write, on a file system
     that the driver and all executors share; sparsedp must be installed on the executors. `parts` should be enough that
-    the keys of one part fit in the memory of a Python worker: 10⁷ keys take about 1 GB.
+    the keys of one part fit in the memory of a Python worker: 10⁷ rows take less than 1 GB.
     """
     query = Query.create(df, key, user, value, max_keys_per_user, max_per_key, step, signed, nulls)
     draft, plan = _draft(query, epsilon, delta, nonzero, total, upper, domain, mechanism, parts, sizing_share, options)
