@@ -60,6 +60,7 @@ class Release:
     key_space: KeySpace
     sides: tuple[Parts, ...]  # of the counts, and for signed values a second release of their negatives
     reproducible: bool
+    format: int = files.FORMAT
     source: Source | None = None
 
     @property
@@ -77,10 +78,10 @@ class Release:
         """The name of the mechanism."""
         return self.plan.mechanism
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(array.nbytes for side in self.sides for part in side for array in part.values())
+        """Bytes of the file, or of all files, that `save` writes."""
+        return files.nbytes(self.contents)
 
     def __getitem__(self, key: Key) -> float:
         id = self.key_space.id(key)
@@ -168,18 +169,19 @@ class Release:
 
         An older file of that name is replaced. A release of several parts becomes a new directory.
         """
-        files.save(self._contents, Path(path))
+        files.save(self.contents, Path(path))
 
     @property
-    def _contents(self) -> files.Contents:
-        return files.Contents(self.plan, self.key_space, self.sides, self.reproducible)
+    def contents(self) -> files.Contents:
+        """What its file holds."""
+        return files.Contents(self.plan, self.key_space, self.sides, self.reproducible, self.format)
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.source is not None:
             return _reopen, (str(self.source.path), self.source.digest)
         if self.plan.problem.parts > 1:
             raise PicklingError("a release of several parts must be saved and loaded before it can be pickled")
-        return _from_bytes, (files.to_bytes(self._contents),)
+        return _from_bytes, (files.to_bytes(self.contents),)
 
     @cached_property
     def _step(self) -> float:
@@ -229,7 +231,7 @@ def verify(path: str | os.PathLike[str]) -> None:
 
 
 def _from_contents(contents: files.Contents, source: Source | None = None) -> Release:
-    return Release(contents.plan, contents.key_space, contents.sides, contents.reproducible, source)
+    return Release(contents.plan, contents.key_space, contents.sides, contents.reproducible, contents.format, source)
 
 
 def _from_bytes(content: bytes) -> Release:

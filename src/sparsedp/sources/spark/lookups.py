@@ -65,7 +65,7 @@ def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
         return lambda: _open(path, digest)
     if opened.plan.problem.parts > 1:
         raise ParameterError("a release of several parts must be saved, on a file system that all executors share")
-    content = files.to_bytes(files.Contents(opened.plan, opened.key_space, opened.sides, opened.reproducible))
+    content = files.to_bytes(opened.contents)
     name, digest = _add_file(df, content)
 
     def find() -> Release:
