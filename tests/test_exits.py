@@ -29,7 +29,7 @@ connection = duckdb.connect()
 def visits(column):
     return pyarrow.array(release.lookup(column))
 connection.create_function("visits", visits, ["VARCHAR"], "DOUBLE", type="arrow")
-assert connection.sql("SELECT sum(visits('k' || i)) FROM range(50000) t(i)").fetchone()
+assert connection.sql("SELECT sum(visits('k' || i)) FROM range(50000) t(i)").fetchall()
 """,
     "a forked child ends while its parent's thread looks keys up": """
 import os, sys, threading, time, warnings

@@ -336,12 +336,12 @@ class Reader(ABC):
         error = self.plan.error_with_probability_cells(failure)
         return estimates - error, estimates + error
 
-    def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
-        """Estimates to be summed, and the variance of each."""
+    def sum(self, ids: Words) -> tuple[float, float]:
+        """The sum of unbiased estimates, and its variance."""
         variance = self.plan.noise_variance
         if variance is None:
             raise ParameterError(f"mechanism {self.plan.mechanism!r} has no unbiased estimates to sum")
-        return self.estimate(ids, self.estimators[0], self.priors[0]), np.full(len(ids), variance)
+        return float(self.estimate(ids, self.estimators[0], self.priors[0]).sum()), len(ids) * variance
 
 
 class ArrayReader(Reader):

@@ -30,6 +30,7 @@ from ..lazy import cached_property
 from ..privacy import check_number
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
+from ..unbiased import Summands, summands
 from .base import (
     ArrayShape,
     Built,
@@ -301,11 +302,19 @@ class TightReader(Reader):
     def _default(self) -> _native.BlockReader:
         return self._estimates(ESTIMATORS[0], PRIORS[0])
 
-    def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
-        """Posterior means and variances under the flat prior: biased upwards near zero, where counts cannot be less."""
-        noise = bounds.geometric_variance(float(self.plan.stage.noise.rate))
-        variances = self._reader(self.plan.decoder.variances("flat"), 0.0, noise)
-        return self.estimate(ids, "mean", "flat"), variances.read(ids)
+    def sum(self, ids: Words) -> tuple[float, float]:
+        """Of values that are right on average, and the variance of the sum with the square of its largest bias."""
+        own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
+        total = self._reader(own.values).read(ids).sum()
+        variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
+        unstored = self._reader(np.ones_like(own.values), 0.0).read(ids).sum()
+        bias = float(unstored) * own.largest_bias
+        return float(total), max(float(variance), len(ids) * own.least_variance) + bias**2
+
+    @cached_property
+    def _summands(self) -> Summands:
+        stage = self.plan.stage
+        return summands(self.plan.decoder, float(stage.noise.rate), stage.threshold)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Of stored keys from the law of the noise, of others from the posterior."""
