@@ -182,20 +182,21 @@ def test_dependence_is_rarer_than_its_bound(slots: int, segment: int, keys: int)
         masks = [sum(1 << int(slot) for slot in row) for row in rows]
         dependent += independent_big(masks[:-1]) and not independent_big(masks)
     system = LinearSystem(slots, segment, 6, keys)
-    assert dependent / trials <= system.dependence + 4 * np.sqrt(system.dependence / trials)
-    assert dependent / trials > system.dependence / 30 or system.dependence < 0.01  # the bound is not empty
+    bound = float(system.dependence)
+    assert dependent / trials <= bound + 4 * np.sqrt(bound / trials)
+    assert dependent / trials > bound / 30 or bound < 0.01  # the bound is not empty
 
 
 def test_the_papers_figures_of_the_bound() -> None:
-    assert np.log2(LinearSystem(5, 300, 6, 1000).dependence) == pytest.approx(-31, abs=0.5)
-    assert np.log2(LinearSystem(5, 2600, 6, 10_000).dependence) == pytest.approx(-43, abs=0.6)
+    assert np.log2(float(LinearSystem(5, 300, 6, 1000).dependence)) == pytest.approx(-31, abs=0.5)
+    assert np.log2(float(LinearSystem(5, 2600, 6, 10_000).dependence)) == pytest.approx(-43, abs=0.6)
 
 
 def test_a_small_system_is_padded_until_its_rows_are_independent_enough() -> None:
     for keys in (1, 10, 1000, 100_000):
-        system = LinearSystem.smallest(keys, 6, 1e-11)
-        assert system.dependence <= 1e-11
-        assert system.rank_defect < 0.5
+        system = LinearSystem.smallest(keys, 6, Fraction(1, 10**11))
+        assert system.dependence <= Fraction(1, 10**11)
+        assert system.rank_defect <= Fraction(1, 4)
 
 
 def test_delta_grows_with_the_steps_between_neighbours() -> None:
@@ -230,7 +231,7 @@ def test_an_estimated_size_spends_the_delta_of_the_worst_size() -> None:
     problem = replace(make_problem(epsilon=1.0, delta=1e-6), sizing_loss=Decimal("0.1"))
     plans = [RetrievalPlan.create(replace(problem, nonzero=size)) for size in (1, 5000, 20_000)]
     needed = [sum(plan.delta_parts.values()) for plan in plans]
-    assert max(needed) > 1.1 * min(needed)
+    assert max(needed) > 1.05 * min(needed)
     for plan in plans:
         assert max(needed) <= plan.delta <= problem.delta
 

@@ -29,7 +29,11 @@ def test_a_golden_file_gives_the_answers_it_gave(path: Path) -> None:
     expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     if path.is_dir():
         assert release.plan.problem.parts > 1
-    assert (release.epsilon, release.delta) == (expected.pop("epsilon"), expected.pop("delta"))
+    assert release.epsilon == expected.pop("epsilon")
+    if release.format == 1 and release.mechanism == "retrieval":  # whose δ has a better proof now
+        assert expected["delta"] / 2 < release.delta < expected.pop("delta")
+    else:
+        assert release.delta == expected.pop("delta")
     for name, values in answers(release).items():
         # Intervals of some mechanisms go through exp and log of the C library, whose last digit is its own.
         assert values == pytest.approx(expected[name], rel=1e-9, abs=1e-9)

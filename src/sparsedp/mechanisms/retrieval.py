@@ -23,12 +23,12 @@ import numpy as np
 from .. import _native, bounds
 from ..errors import ParameterError
 from ..hashing import Partition
-from ..laws import TwoSided, log_bounds, precise, round_up
+from ..laws import TwoSided, float_up, log_bounds, precise, round_up
 from ..lazy import cached_property
 from ..privacy import HEADROOM
 from ..progress import stage
 from ..randomness import Randomness, Words, pieces
-from ..retrieval import MOST_REDRAWS, LinearSystem
+from ..retrieval import MOST_DEFECT, MOST_REDRAWS, LinearSystem
 from ..table import Counts, Table, add_noise
 from .base import (
     TABLE_SHAPES,
@@ -162,10 +162,10 @@ class RetrievalPlan(DivisiblePlan):
             return None
         with precise(ROUND_FLOOR):
             count_noise = TwoSided.with_rate(problem.step_budget * COUNT_SHARE * HEADROOM)
-        margin = count_noise.smallest_tail(step_delta * OVERFLOW_SHARE / 2)
+        margin = count_noise.smallest_tail(step_delta * OVERFLOW_SHARE)
         room = _entries_of_part(problem.entries, problem.parts) + margin
-        # 2 δ_h / (1 - P[dependent support]), the second below 1/2
-        system = LinearSystem.smallest(room + margin, buckets.bits // 8, float(step_delta * DEPENDENCE_SHARE / 4))
+        # δ_h / (1 - p)² and p^16, with p at most 1/4 and far below
+        system = LinearSystem.smallest(room + margin, buckets.bits // 8, step_delta * DEPENDENCE_SHARE / 2)
         return cls(problem, buckets, system, count_noise, room)
 
     def _within_budget(self) -> RetrievalPlan:
@@ -187,18 +187,21 @@ class RetrievalPlan(DivisiblePlan):
             return max(self.buckets.noise.step_loss, self.buckets.zero_loss, absent) + self.count_noise.step_loss
 
     @cached_property
-    def delta_parts(self) -> dict[str, float]:
-        """The four events behind δ, for one step: stored, dependent rows, overflow, no seed."""
+    def step_delta_parts(self) -> dict[str, Fraction]:
+        """The four events behind the δ of one step: stored, dependent rows, overflow, no seed."""
         defect = self.system.rank_defect
-        if defect >= 0.5:
+        if defect > MOST_DEFECT:
             raise AssertionError("the system is too small for its keys")
-        overflow = 2 * self.count_noise.at_least(self.system.keys - self.room)
         return {
-            "stored": float(self.buckets.noise.at_least(self.buckets.threshold - 1)),
-            "dependent": 2 * self.system.dependence / (1 - defect),
-            "overflow": float(overflow),
-            "no seed": 2 * defect**MOST_REDRAWS,
+            "stored": self.buckets.noise.at_least(self.buckets.threshold - 1),
+            "dependent": self.system.dependence / (1 - defect) ** 2,
+            "overflow": self.count_noise.at_least(self.system.keys - self.room),
+            "no seed": defect**MOST_REDRAWS,
         }
+
+    @property
+    def delta_parts(self) -> dict[str, float]:
+        return {name: float_up(part) for name, part in self.step_delta_parts.items()}
 
     @property
     def exact_delta(self) -> Fraction:
@@ -206,7 +209,7 @@ class RetrievalPlan(DivisiblePlan):
 
         An estimated size could have been another one, with more δ: the guarantee is the worst of all, not this one's.
         """
-        step = sum(map(Fraction, self.delta_parts.values()), Fraction(0))
+        step = sum(self.step_delta_parts.values(), Fraction(0))
         exact = step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9))
         return max(exact, Fraction(self.problem.delta)) if self.problem.sizing_loss else exact
 
