@@ -36,6 +36,12 @@ class Comparison:
     def __iter__(self) -> Iterator[ComparisonRow]:
         return iter(self.rows)
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, mechanism: object) -> bool:
+        return any(mechanism in (row, row.mechanism) for row in self.rows)
+
     def __getitem__(self, mechanism: str) -> ComparisonRow:
         for row in self.rows:
             if row.mechanism == mechanism:
