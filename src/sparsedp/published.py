@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from . import files
+from . import files, notebook
 from .columns import rereadable_keys, take
 from .errors import FormatError, ParameterError, ReproducibleReleaseError
 from .hashing import Key, KeySpace
@@ -265,6 +265,9 @@ class Release:
         whole = np.empty((), object)  # as an object among others
         whole[()] = self
         return whole
+
+    def _repr_html_(self) -> str:
+        return notebook.of_release(self.plan, self.key_space, self.nbytes, self.reproducible)
 
     def __repr__(self) -> str:
         note = ", reproducible: for tests only" if self.reproducible else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -126,6 +125,7 @@ def _escaped(letter: str) -> str:
 def info(release: File, json: Json = False) -> None:
     """What a release guarantees, how it was made, and how good it is."""
     from ..published import load
+    from ..wording import guarantee
 
     opened = load(release, allow_reproducible=True)
     plan, problem = opened.plan, opened.plan.problem
@@ -160,32 +160,6 @@ def info(release: File, json: Json = False) -> None:
 
 def _keys_of(problem: Any) -> str:
     return "hashed, stored ones kept" if problem.keep_keys else "hashed"
-
-
-def guarantee(plan: Any) -> str:
-    """The promise in words that need no mathematics."""
-    problem = plan.problem
-    contribution = problem.contribution
-    if contribution is None:
-        units = f"{float(problem.neighbours.sensitivity):g}"
-        who = f"Two data sets whose counts differ by at most {units} in all"
-        what = "are told apart by no outcome better than this: its probability differs"
-    else:
-        who = "Whether any one row" if contribution.user is None else "Whether any one user"
-        what = "is in the data or not changes the probability of any outcome"
-    words = f"{who} {what} by at most a factor of {_rounded_up(math.exp(plan.epsilon))} (ε = {plan.epsilon:.6g})"
-    if plan.delta:
-        words += f", up to an extra probability of {plan.delta:.2g} (δ)"
-    words += "."
-    if contribution is not None:
-        words += f" This holds for {contribution}."
-    if plan.assumption:
-        words += f" It takes for granted that {plan.assumption}."
-    return words
-
-
-def _rounded_up(value: float) -> str:
-    return f"{math.ceil(value * 100) / 100:,.2f}"
 
 
 @app.command()
