@@ -312,7 +312,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "a list": (
         lambda _: [1, 2],
         {"key": "k"},
-        "source must be a path, a DuckDB relation, or a table that speaks Arrow",
+        "source must be a path, a list of paths, a DuckDB relation, .* or a table that speaks Arrow",
     ),
     "text as integer keys": (
         lambda path: bad(path, "a.csv", b"id\n5\nx\n"),

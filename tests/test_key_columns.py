@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
@@ -269,15 +268,6 @@ def test_a_null_among_the_keys_is_refused_with_its_position(space: KeySpace, col
 def test_a_dictionary_may_hold_a_null_that_no_row_has(values: list[Any]) -> None:
     column = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(values))
     assert HASHED.ids(column).tolist() == one_by_one([values[0], values[0]])
-
-
-@pytest.mark.parametrize("dtype", ["string", "category"])
-def test_pandas_columns_are_read_without_pyarrow(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    whole, gap = pd.Series(["a", "b"], dtype=dtype), pd.Series(["a", None], dtype=dtype)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert HASHED.ids(whole).tolist() == one_by_one(["a", "b"])
-    with pytest.raises(InputError, match="key at position 1 is null"):
-        HASHED.ids(gap)
 
 
 @pytest.mark.parametrize(

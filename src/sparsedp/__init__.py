@@ -2,10 +2,10 @@
 
 The package reads in this order, each module knowing only those before it:
 
-    errors, lazy → progress → laws → privacy → randomness → hashing (arrow) → keeping → rounding → ladder → embedding
-    → decoding → retrieval → table → bounds → mechanisms → planning → comparison, curves
-    storage → schema → files → published; sealed → ledger → spending; contributions → inputs → naming → portions
-    → building → sources (spark) → experiments, auditing → cli
+    errors, lazy → progress → laws → privacy → randomness → containers → hashing (arrow) → columns → keeping → rounding
+    → ladder → embedding → decoding → retrieval → table → bounds → wording → notebook → mechanisms → planning
+    → comparison, curves; storage → schema → files → ranking → published; sealed → ledger → spending
+    contributions → inputs → naming → portions → building → sources (spark) → experiments, auditing → cli
 
 Start with `release`, `load`, `plan` and `compare`.
 """

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InputError, KeyTypeError, MissingDependencyError
+from .containers import has, is_dataset, is_lazy_frame, is_unread, unlabelled
+from .errors import InputError, KeyTypeError
 from .randomness import Words
 
 if TYPE_CHECKING:
@@ -18,22 +21,15 @@ if TYPE_CHECKING:
 _CONVERSION_ERRORS = (ValueError, TypeError, OverflowError, NotImplementedError)
 
 
-def import_pyarrow() -> Any:
-    """The pyarrow module, or an error that says how to install it."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingDependencyError("Arrow, pandas and polars columns need pyarrow: pip install pyarrow") from None
-    return pyarrow
-
-
-def as_chunked_array(column: object) -> Any:
+def as_chunked_array(column: Any) -> Any:
     """Any column that speaks Arrow, or any of pandas, as a pyarrow ChunkedArray."""
-    pyarrow = import_pyarrow()
+    import pyarrow
+
     if isinstance(column, pyarrow.ChunkedArray):
         return column
+    column = unlabelled(column)
     try:
-        if hasattr(column, "__arrow_c_stream__"):
+        if has(column, "__arrow_c_stream__"):
             return pyarrow.chunked_array(column)
         array = pyarrow.array(column)  # already in chunks if pandas has it so
         return array if isinstance(array, pyarrow.ChunkedArray) else pyarrow.chunked_array([array])
@@ -41,16 +37,47 @@ def as_chunked_array(column: object) -> Any:
         raise InputError(f"a column must be of one type that Arrow has: {error}") from None
 
 
-def as_two_columns(table: object) -> tuple[Any, Any]:
-    """The key and the value column of any table that speaks Arrow."""
+def as_two_columns(table: Any) -> tuple[Any, Any]:
+    """The key and the value column of any table that speaks Arrow, or will when it is read."""
+    import pyarrow
+
+    if is_unread(table):
+        check_two_columns(column_names(table))
+        table = read(table)
     try:
-        columns = import_pyarrow().table(table)
+        columns = pyarrow.table(table)
     except _CONVERSION_ERRORS as error:
         raise InputError(
             f"counts must be a table of two columns, key and value, got {type(table).__name__}: {error}"
         ) from None
     check_two_columns(columns.column_names)
     return columns.column(0), columns.column(1)
+
+
+def column_names(table: Any) -> list[str]:
+    """The columns of a table that has not been read yet."""
+    if is_lazy_frame(table):
+        with errors_of_polars():
+            return list(table.collect_schema().names())
+    return list((table.schema if is_dataset(table) else table.projected_schema).names)
+
+
+def read(table: Any) -> Any:
+    """A polars LazyFrame, a pyarrow Dataset or Scanner in memory."""
+    if not is_lazy_frame(table):
+        return table.to_table()
+    with errors_of_polars():
+        return table.collect()
+
+
+@contextmanager
+def errors_of_polars() -> Iterator[None]:
+    """What polars finds when a query runs, as ours."""
+    try:
+        yield
+    except sys.modules["polars"].exceptions.PolarsError as error:
+        first = str(error).strip().split("\n")[0]
+        raise InputError(f"the LazyFrame cannot be read: {first}") from None
 
 
 def check_two_columns(names: Iterable[object]) -> None:
@@ -63,7 +90,8 @@ def check_two_columns(names: Iterable[object]) -> None:
 
 def refuse_nulls(column: Any, what: str) -> None:
     """`InputError` with the position of the first null."""
-    pyarrow = import_pyarrow()
+    import pyarrow
+
     # A row of a dictionary may refer to a null among its values, which is not counted as a null of the column.
     if column.null_count or pyarrow.types.is_dictionary(column.type):
         nulls = pyarrow.chunked_array([_nulls(chunk) for chunk in column.chunks], pyarrow.bool_())
@@ -71,20 +99,12 @@ def refuse_nulls(column: Any, what: str) -> None:
 
 
 def _nulls(array: Any) -> Any:
+    import pyarrow
+
     # Before Arrow 26, is_null() of a dictionary array sees only the rows without a value.
-    if import_pyarrow().types.is_dictionary(array.type):
+    if pyarrow.types.is_dictionary(array.type):
         return _nulls(array.dictionary).take(array.indices).fill_null(True)
     return array.is_null()
-
-
-def is_pandas(column: object) -> bool:
-    """Whether this is a pandas column that is no NumPy array: nullable, of strings, of categories, on Arrow.
-
-    Only the Series of pandas 3 speak Arrow, so these are known by what every Series, Index and array of pandas has.
-    """
-    dtype = getattr(column, "dtype", None)
-    extension = hasattr(dtype, "kind") and not isinstance(dtype, np.dtype)
-    return extension and hasattr(column, "isna") and hasattr(column, "to_numpy")
 
 
 def has_mixed_categories(column: Any) -> bool:
@@ -98,7 +118,7 @@ def has_mixed_categories(column: Any) -> bool:
 
 def refuse_missing(column: Any, what: str) -> None:
     """`InputError` with the position of the first null of a pandas column, which NumPy would show as NaN."""
-    _refuse_first(np.asarray(column.isna(), bool), what)
+    _refuse_first(np.asarray(unlabelled(column).isna(), bool), what)
 
 
 def pandas_to_numpy(column: Any) -> npt.NDArray[Any]:
@@ -118,7 +138,8 @@ def key_ids(space: KeySpace, keys: object) -> Words:
     refuse_nulls(column, "key")
     if not len(column):  # of any type: an empty column is often of nulls
         return np.empty(0, np.uint64)
-    types = import_pyarrow().types
+    from pyarrow import types
+
     if space.seed is None and types.is_dictionary(column.type):  # a value that no row has may lie outside
         column = column.cast(column.type.value_type)
     if types.is_integer(column.type):
@@ -128,7 +149,8 @@ def key_ids(space: KeySpace, keys: object) -> Words:
 
 def key_kind(kind: Any) -> KeyKind | None:
     """The kind of keys that an Arrow type holds; None for a type of no keys, such as that of nulls."""
-    types = import_pyarrow().types
+    from pyarrow import types
+
     if types.is_dictionary(kind):
         return key_kind(kind.value_type)
     if types.is_integer(kind):
@@ -141,8 +163,8 @@ def key_kind(kind: Any) -> KeyKind | None:
 
 
 def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
-    pyarrow = import_pyarrow()
-    types = pyarrow.types
+    from pyarrow import types
+
     kind = chunk.type
     if types.is_dictionary(kind):
         ids: Words = _chunk_ids(space, chunk.dictionary)[chunk.indices.to_numpy()]

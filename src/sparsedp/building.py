@@ -62,9 +62,9 @@ def release(
     Parameters
     ----------
     counts
-        A mapping, a pair (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow: key, value) or
-        a SciPy sparse row. Keys are str, bytes or int; values of the same key are summed. Or what `count` gives, which
-        brings its sensitivity with it.
+        A mapping, a pair (keys, values), a pandas Series, a two-column table (key, value: pandas, polars, Arrow, also a
+        LazyFrame or Dataset) or a SciPy sparse row. Keys are str, bytes or int; values of the same key are summed. Or
+        what `count` gives, which brings its sensitivity with it.
     epsilon, delta
         The privacy to spend. The release states the exact amounts, which are never larger.
     mechanism

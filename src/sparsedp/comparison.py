@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from . import notebook
 from .errors import MissingDependencyError, ParameterError
 from .mechanisms import MECHANISMS, Plan, create_plan
 from .planning import make_problem, resolve_mechanism
@@ -13,6 +14,9 @@ from .planning import make_problem, resolve_mechanism
 NOTES = """\
 reads: memory words per lookup · mean error, maximum: bounds on expectations, for the worst true value
 1 % exceed: guaranteed tail bound · at v: predicted mean absolute error at true value v"""
+HTML_NOTES = """\
+reads: memory words per lookup · mean error, maximum: bounds on expectations, for the worst true value · 1 % exceed: \
+guaranteed tail bound · print it for the predicted errors, which take some seconds"""
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,18 @@ class Comparison:
 
     rows: tuple[ComparisonRow, ...]
 
+    HEADER = ("mechanism", "ε", "δ", "bits/key", "size", "reads", "mean error ≤", "1 % exceed", "maximum ≤")
     FAILURE = 0.01
     VALUES = (0.0, 1.0, 10.0, 100.0)
 
     def __iter__(self) -> Iterator[ComparisonRow]:
         return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __contains__(self, mechanism: object) -> bool:
+        return any(mechanism in (row, row.mechanism) for row in self.rows)
 
     def __getitem__(self, mechanism: str) -> ComparisonRow:
         for row in self.rows:
@@ -43,15 +54,15 @@ class Comparison:
         raise KeyError(mechanism)
 
     def __str__(self) -> str:
-        header = ["mechanism", "ε", "δ", "bits/key", "size", "reads", "mean error ≤", "1 % exceed", "maximum ≤"]
-        header += [f"at {value:g}" for value in self.VALUES]
-        possible = [header, *(self._cells(row) for row in self.rows if row.plan is not None)]
+        header = [*self.HEADER, *(f"at {value:g}" for value in self.VALUES)]
+        cells = {row.mechanism: self._cells(row) + self._predictions(row) for row in self.rows if row.plan is not None}
+        possible = [header, *cells.values()]
         widths = [max(len(line[i]) for line in possible) for i in range(len(header))]
         widths[0] = max(len(row.mechanism) for row in self.rows)
         text = [_align(header, widths)]
         for row in self.rows:
             refused = f"{row.mechanism.ljust(widths[0])}  {row.refusal}"
-            text.append(refused if row.plan is None else _align(self._cells(row), widths))
+            text.append(refused if row.plan is None else _align(cells[row.mechanism], widths))
         return "\n".join([*text, "", NOTES])
 
     def _cells(self, row: ComparisonRow) -> list[str]:
@@ -59,8 +70,16 @@ class Comparison:
         p = row.plan
         cells = [row.mechanism, f"{p.epsilon:.4g}", f"{p.delta:.2g}", _number(p.bits_per_entry), _bytes(p.nbytes)]
         cells += [f"{p.access}", _number(p.expected_error), _number(p.error_with_probability(self.FAILURE))]
-        cells += [_number(p.maximum_error)]
-        return cells + [f"{p.error(value).mean_absolute:.2f}" for value in self.VALUES]
+        return [*cells, _number(p.maximum_error)]
+
+    def _predictions(self, row: ComparisonRow) -> list[str]:
+        """Simulated errors, which take seconds."""
+        assert row.plan is not None
+        return [f"{row.plan.error(value).mean_absolute:.2f}" for value in self.VALUES]
+
+    def _repr_html_(self) -> str:
+        rows = [row.refusal if row.plan is None else self._cells(row)[1:] for row in self.rows]
+        return notebook.grid(list(self.HEADER), [row.mechanism for row in self.rows], rows, note=HTML_NOTES)
 
 
 def compare(

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
@@ -23,7 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, arrow
-from .errors import InputError, KeyTypeError, MissingDependencyError
+from .containers import has, is_numpy_inside, is_pandas, is_table, speaks_arrow
+from .errors import InputError, KeyTypeError
 from .randomness import Randomness, Words
 
 Key: TypeAlias = str | bytes | int
@@ -40,6 +40,8 @@ _CONVERSIONS: dict[tuple[KeyKind, KeyKind], str] = {
     ("integer", "text"): "ask for int(key)",
     ("integer", "bytes"): "ask for int(key)",
 }
+
+_ONE_COLUMN = "pass one of its columns, such as table['key'], and of what has not been read yet, collect() it first"
 
 HASHED_DOMAIN = 1 << 64
 ROW_PRIME = (1 << 89) - 1
@@ -80,7 +82,7 @@ class KeySpace:
             raise wrong_kind(self.kind, kind)
         return ids
 
-    def read(self, keys: object) -> tuple[Words, KeyKind | None]:
+    def read(self, keys: Any) -> tuple[Words, KeyKind | None]:
         """The ids of keys and their kind; None if nothing tells it: no key is there, nor a type of the column."""
         if isinstance(keys, (str, bytes)):
             raise KeyTypeError(f"keys must be a collection of keys, got the single key {keys!r}; use release[key]")
@@ -88,13 +90,15 @@ class KeySpace:
             return self._from_sequence(keys), _kind_of_first(keys)
         if isinstance(keys, np.ndarray):
             return self._from_numpy(keys), _kind_of_array(keys)
-        if hasattr(keys, "to_numpy") and isinstance(getattr(keys, "dtype", None), np.dtype):
-            return self.read(keys.to_numpy())  # a pandas column that is a NumPy array
-        if arrow.is_pandas(keys):
+        if is_table(keys):
+            raise KeyTypeError(f"keys must be one column, got a table ({type(keys).__name__}); {_ONE_COLUMN}")
+        if is_numpy_inside(keys):
+            return self.read(keys.to_numpy())
+        if is_pandas(keys):
             return self._from_pandas(keys)
-        if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
+        if speaks_arrow(keys):
             return self._from_arrow(keys)
-        if hasattr(keys, "to_numpy"):
+        if has(keys, "to_numpy"):
             return self.read(np.asarray(keys.to_numpy()))
         if isinstance(keys, Iterable):
             return self.read(list(keys))
@@ -134,8 +138,7 @@ class KeySpace:
         arrow.refuse_missing(keys, "key")
         # Strings, bytes, categories; numbers are NumPy arrays but for their nulls.
         if keys.dtype.kind in "OU" and not arrow.has_mixed_categories(keys):
-            with suppress(MissingDependencyError):  # then they are read one by one
-                return self._from_arrow(keys)
+            return self._from_arrow(keys)
         return self.read(arrow.pandas_to_numpy(keys))
 
     def _from_arrow(self, keys: object) -> tuple[Words, KeyKind | None]:

@@ -22,11 +22,11 @@ from .arrow import (
     as_chunked_array,
     as_two_columns,
     check_two_columns,
-    is_pandas,
     pandas_to_numpy,
     refuse_missing,
     refuse_nulls,
 )
+from .containers import has, is_numpy_inside, is_pandas, is_table, is_unread, speaks_arrow
 from .contributions import BoundedCounts
 from .errors import InputError, KeyTypeError, ParameterError
 from .hashing import KEY_KINDS, KeyKind, KeySpace, aligned
@@ -39,7 +39,7 @@ from .table import LARGEST_COUNT, Counts
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-# A Mapping, (keys, values), a pandas Series, a two-column table that speaks Arrow, or a SciPy sparse row.
+# A Mapping, (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow), or a SciPy sparse row.
 CountsLike: TypeAlias = Any
 
 
@@ -83,17 +83,17 @@ def _split(counts: CountsLike) -> tuple[object, object, int | None]:
         if len(counts) != 2:
             raise InputError(f"counts must be a mapping or a pair (keys, values), got a tuple of {len(counts)}")
         return counts[0], counts[1], None
-    if hasattr(counts, "tocoo"):
+    if has(counts, "tocoo"):
         row = counts.tocoo()
         if len(row.shape) > 1 and row.shape[0] != 1:
             raise InputError(f"a sparse matrix must have one row, got shape {row.shape}")
         return np.asarray(row.coords[-1]), row.data, int(row.shape[-1])
-    if hasattr(counts, "iloc"):  # pandas: a Series, or a DataFrame, which has columns
-        if not hasattr(counts, "columns"):
+    if has(counts, "iloc"):  # pandas: a Series, or a DataFrame, which has columns
+        if not has(counts, "columns"):
             return counts.index, counts, None
         check_two_columns(counts.columns)
         return counts.iloc[:, 0], counts.iloc[:, 1], None
-    if hasattr(counts, "__arrow_c_stream__"):
+    if has(counts, "__arrow_c_stream__") or is_unread(counts):
         return *as_two_columns(counts), None
     kinds = "a mapping, (keys, values), a Series, a two-column table or a sparse row"
     raise InputError(f"counts must be {kinds}, got {type(counts).__name__}")
@@ -148,12 +148,14 @@ def _largest_real(step: Fraction) -> float:
 def _as_numpy(values: Any) -> np.ndarray:
     if isinstance(values, np.ndarray):
         return values
-    if hasattr(values, "to_numpy") and isinstance(getattr(values, "dtype", None), np.dtype):
-        return np.asarray(values.to_numpy())  # a pandas column that is a NumPy array
+    if is_table(values):
+        raise InputError(f"values must be one column, got a table ({type(values).__name__}); pass one of its columns")
+    if is_numpy_inside(values):
+        return np.asarray(values.to_numpy())
     if is_pandas(values):
         refuse_missing(values, "value")
         return pandas_to_numpy(values)
-    if hasattr(values, "__arrow_c_stream__") or hasattr(values, "__arrow_c_array__"):
+    if speaks_arrow(values):
         column = as_chunked_array(values)
         refuse_nulls(column, "value")
         return np.asarray(column.to_numpy())

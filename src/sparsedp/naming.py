@@ -7,14 +7,14 @@ are told apart here to the end: the values of equal fingerprints are not summed,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _native, arrow
+from . import _native
+from .columns import rereadable_keys, take
 from .errors import InputError
 from .hashing import Key
 from .inputs import Cells, Pairs
@@ -43,38 +43,12 @@ class NamedCells(Cells):
     @property
     def names(self) -> list[Key]:
         """The keys."""
-        return _take(self.keys, self.rows)
+        return take(self.keys, self.rows)
 
 
 def rereadable(pairs: Pairs) -> Pairs:
     """The pairs with their keys as a list, a plain NumPy array or an Arrow column: ids and names come from the same."""
-    return replace(pairs, keys=_rereadable(pairs.keys))
-
-
-def _rereadable(keys: Any) -> Any:
-    if isinstance(keys, (str, bytes, list, tuple)):  # a single key is refused when ids are made
-        return keys
-    if isinstance(keys, np.ma.MaskedArray):
-        raise InputError("keys must not be masked; fill or drop them first")
-    if hasattr(keys, "to_numpy") and isinstance(getattr(keys, "dtype", None), np.dtype):
-        keys = keys.to_numpy()
-    elif arrow.is_pandas(keys):
-        arrow.refuse_missing(keys, "key")
-        keys = arrow.as_chunked_array(keys) if keys.dtype.kind in "OU" else arrow.pandas_to_numpy(keys)
-    elif hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
-        keys = arrow.as_chunked_array(keys)
-    elif hasattr(keys, "to_numpy"):
-        keys = np.asarray(keys.to_numpy())
-    elif not isinstance(keys, np.ndarray) and isinstance(keys, Iterable):
-        return list(keys)
-    if isinstance(keys, np.ndarray):
-        return keys.tolist() if keys.dtype.kind == "O" and keys.ndim == 1 else np.asarray(keys)
-    if hasattr(keys, "validate"):
-        try:
-            keys.validate(full=True)
-        except ValueError as error:
-            raise InputError(f"a column of keys is damaged: {error}") from None
-    return keys
+    return replace(pairs, keys=rereadable_keys(pairs.keys))
 
 
 def distinct_rows(ids: Words, pairs: Pairs) -> Rows:
@@ -84,7 +58,7 @@ def distinct_rows(ids: Words, pairs: Pairs) -> Rows:
     if same.any():
         shared = np.union1d(np.flatnonzero(same), np.flatnonzero(same) + 1)
         seen: dict[bytes, int] = {}
-        for row, key in zip(rows[shared].tolist(), _take(pairs.keys, rows[shared]), strict=True):
+        for row, key in zip(rows[shared].tolist(), take(pairs.keys, rows[shared]), strict=True):
             first = seen.setdefault(canonical(key), row)
             if first != row:
                 both = f"at positions {min(first, row)} and {max(first, row)}"
@@ -106,13 +80,3 @@ def to_named_cells(
     most = LARGEST_COUNT if upper is None else upper
     cells = np.clip(cells, -most, most)
     return NamedCells(ids[rows], cells, pairs.keys, rows)[cells != 0]
-
-
-def _take(keys: Any, rows: Rows) -> list[Key]:
-    """The keys of some rows of a list, an array or a column."""
-    if isinstance(keys, (list, tuple)):
-        return [keys[row] for row in rows.tolist()]
-    if isinstance(keys, np.ndarray):
-        taken: list[Key] = keys[rows].tolist()
-        return taken
-    return [keys[row].as_py() for row in rows.tolist()]  # Arrow's take has no views, and may overflow its offsets

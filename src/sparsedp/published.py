@@ -7,18 +7,21 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from pickle import PicklingError
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from . import files
+from . import files, notebook
+from .columns import rereadable_keys, take
 from .errors import FormatError, ParameterError, ReproducibleReleaseError
 from .hashing import Key, KeySpace
 from .keeping import kept_keys
 from .lazy import cached_property
 from .mechanisms import Parts, Plan, Reader, tables_of
+from .planning import whole_number
 from .randomness import Words
+from .ranking import Fingerprint, Ranking, as_frame, largest
 
 Floats = npt.NDArray[np.float64]
 
@@ -119,9 +122,10 @@ class Release:
 
         `tight-alp` gives credible intervals, the other mechanisms the guaranteed bounds of the paper.
         """
-        if not 0 < confidence < 1:
-            raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
-        ids = self.key_space.ids(keys)
+        _check_confidence(confidence)
+        return self._bounds(self.key_space.ids(keys), confidence, prior)
+
+    def _bounds(self, ids: Words, confidence: float, prior: str) -> tuple[Floats, Floats]:
         failure = (1 - confidence) / len(self.sides)
         bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
         low, high = bounds[0]
@@ -164,6 +168,46 @@ class Release:
         keys = [key for arrays in tables for key in kept_keys(arrays)]
         return [keys[at] for at in np.argsort(ids, kind="stable").tolist()]
 
+    def top(self, n: int = 20, candidates: object = None, *, confidence: float = 0.95) -> Ranking:
+        """The n largest estimates with their intervals: of the candidates, or else of the stored keys.
+
+        Candidates are keys as in `lookup`; each is listed once. Stored keys are listed by their names if the release
+        kept them (`keep_keys`) or has integer keys of a `domain`, and else as `Fingerprint`, which names nothing.
+        `laplace` stores every key of its domain. Mechanisms that store none need candidates. Keys that are not stored
+        are not seen here: what is stored is large, or is there by chance.
+        """
+        count = whole_number("n", n)
+        _check_confidence(confidence)
+        if candidates is not None:
+            keys = rereadable_keys(candidates)
+            ids = self.key_space.ids(keys)
+        else:
+            keys, ids = None, self._stored_ids()
+        rows = largest(ids, self._estimates(ids, None, "flat", True), count)
+        names = self._names(rows, ids) if candidates is None else take(keys, rows)
+        return Ranking(
+            list(names), self._estimates(ids[rows], None, "flat", True), *self._bounds(ids[rows], confidence, "flat")
+        )
+
+    def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
+        """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate, low, high."""
+        keys = rereadable_keys(keys)
+        return as_frame(keys, self.lookup(keys), *self.interval(keys, confidence))
+
+    def _stored_ids(self) -> Words:
+        if self.mechanism == "laplace":  # every key of the domain has a counter
+            return np.arange(self.plan.problem.domain, dtype=np.uint64)
+        if "table.ids" not in self.plan.array_shapes:
+            raise ParameterError(f"this release ({self.mechanism}) stores no keys to rank; pass candidates")
+        return self.stored().keys
+
+    def _names(self, rows: npt.NDArray[np.int64], ids: Words) -> list[Any]:
+        """The names of some of the stored keys."""
+        if self.plan.problem.keep_keys:
+            return take(self.kept_keys(), rows)
+        named = ids[rows].tolist()
+        return named if self.key_space.seed is None else [Fingerprint(id) for id in named]
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to one file, which appears under its name when it is complete and on disk.
 
@@ -201,9 +245,45 @@ class Release:
             first *= self._step
         return first
 
+    # A release answers for any key, so it has no members. Without these Python would try the keys 0, 1, 2, … for ever.
+
+    def __iter__(self) -> NoReturn:
+        raise _no_members("iterated over")
+
+    def __contains__(self, key: object) -> NoReturn:
+        raise _no_members("asked whether a key is in it")
+
+    def __len__(self) -> NoReturn:
+        raise _no_members("counted")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if dtype != np.dtype(object):
+            raise _no_members("made an array")
+        whole = np.empty((), object)  # as an object among others
+        whole[()] = self
+        return whole
+
+    def _repr_html_(self) -> str:
+        return notebook.of_release(self.plan, self.key_space, self.nbytes, self.reproducible)
+
     def __repr__(self) -> str:
         note = ", reproducible: for tests only" if self.reproducible else ""
         return f"<Release {self.mechanism}, ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, {self.nbytes} bytes{note}>"
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+
+
+def _no_members(what: str) -> TypeError:
+    return TypeError(
+        f"a release answers for any key, so it cannot be {what}: use release[key] or release.lookup(keys), "
+        "and release.stored() or release.top(n) for what it stores"
+    )
 
 
 def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> Release:

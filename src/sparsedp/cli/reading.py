@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -80,32 +79,26 @@ def top(
     A release of hashed keys does not know their names, unless it was made with --keep-keys: it lists fingerprints, or
     you give it candidates.
     """
-    import numpy as np
-
     from ..published import load
+    from ..ranking import Fingerprint, largest
     from .streams import as_keys, lines_of
 
     opened = load(release, allow_reproducible=allow_reproducible)
+    best: list[tuple[Any, float]] = []
     if candidates is None:
-        stored = opened.stored()
-        order = np.argsort(-stored.values, kind="stable")[:count]
-        names: list[Any] = stored.keys[order].tolist()
-        if opened.plan.problem.keep_keys:
-            kept = opened.kept_keys()
-            names = [_printable(kept[at]) for at in order.tolist()]
-        elif opened.key_space.seed is not None:
-            names = [f"{key:016x}" for key in names]
+        ranked = opened.top(count)
+        best = list(zip(map(_printable, ranked.keys), ranked.estimates.tolist(), strict=True))
+        if any(isinstance(key, Fingerprint) for key in ranked.keys):
             say("keys are hashed, so these are fingerprints; name keys with --candidates")
-        best = list(zip(names, stored.values[order].tolist(), strict=True))
     else:
-        best = []
         with _open_keys(candidates) as stream:
             line = 1
             for texts in lines_of(stream):
-                estimates = opened.lookup(as_keys(opened, texts, integer, line))
+                keys = as_keys(opened, texts, integer, line)
                 line += len(texts)
-                order = np.argsort(-estimates, kind="stable")[:count]
-                best += [(texts[int(at)].as_py(), float(estimates[at])) for at in order]
+                estimates = opened.lookup(keys)
+                rows = largest(opened.key_space.ids(keys), estimates, count)
+                best += [(texts[row].as_py(), float(estimates[row])) for row in rows.tolist()]
                 best = sorted(dict(best).items(), key=lambda pair: -pair[1])[:count]
     if json:
         show([{"key": key, "estimate": value} for key, value in best])
@@ -114,10 +107,10 @@ def top(
         print(f"{value:>16,.1f}  {key}")
 
 
-def _printable(key: str | bytes | int) -> str | int:
+def _printable(key: Any) -> str | int:
     """The key without anything that a terminal would obey, and with its backslashes doubled."""
-    if isinstance(key, int):
-        return key
+    if not isinstance(key, (str, bytes)):
+        return key if isinstance(key, int) else str(key)
     text = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key
     shown = (letter if letter.isprintable() else _escaped(letter) for letter in text.replace("\\", "\\\\"))
     return "".join(shown)
@@ -132,6 +125,7 @@ def _escaped(letter: str) -> str:
 def info(release: File, json: Json = False) -> None:
     """What a release guarantees, how it was made, and how good it is."""
     from ..published import load
+    from ..wording import guarantee
 
     opened = load(release, allow_reproducible=True)
     plan, problem = opened.plan, opened.plan.problem
@@ -166,32 +160,6 @@ def info(release: File, json: Json = False) -> None:
 
 def _keys_of(problem: Any) -> str:
     return "hashed, stored ones kept" if problem.keep_keys else "hashed"
-
-
-def guarantee(plan: Any) -> str:
-    """The promise in words that need no mathematics."""
-    problem = plan.problem
-    contribution = problem.contribution
-    if contribution is None:
-        units = f"{float(problem.neighbours.sensitivity):g}"
-        who = f"Two data sets whose counts differ by at most {units} in all"
-        what = "are told apart by no outcome better than this: its probability differs"
-    else:
-        who = "Whether any one row" if contribution.user is None else "Whether any one user"
-        what = "is in the data or not changes the probability of any outcome"
-    words = f"{who} {what} by at most a factor of {_rounded_up(math.exp(plan.epsilon))} (ε = {plan.epsilon:.6g})"
-    if plan.delta:
-        words += f", up to an extra probability of {plan.delta:.2g} (δ)"
-    words += "."
-    if contribution is not None:
-        words += f" This holds for {contribution}."
-    if plan.assumption:
-        words += f" It takes for granted that {plan.assumption}."
-    return words
-
-
-def _rounded_up(value: float) -> str:
-    return f"{math.ceil(value * 100) / 100:,.2f}"
 
 
 @app.command()

@@ -229,7 +229,7 @@ def _release(
 ) -> None:
     from ..building import release as build
     from ..sources.local import count
-    from .reading import guarantee
+    from ..wording import guarantee
 
     counts = count(source, memory_limit=memory_limit, **counting)
     in_parts = releasing["parts"] > 1  # which are written as they are built

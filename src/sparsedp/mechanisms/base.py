@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .. import notebook
 from ..errors import ParameterError
 from ..hashing import Partition
 from ..laws import TwoSided, float_up, precise
@@ -270,6 +271,9 @@ class Plan(ABC):
             low, high = predicted.quantiles[QUANTILES[0]], predicted.quantiles[QUANTILES[-1]]
             lines.append(f"  {shown:>12g}: {predicted.mean_absolute:.3g} ({low:+.3g} to {high:+.3g})")
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        return notebook.of_plan(self)
 
     @cached_property
     def limits(self) -> tuple[float, float]:

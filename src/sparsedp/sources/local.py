@@ -49,8 +49,9 @@ def count(
     Parameters
     ----------
     source
-        A path or glob of Parquet, CSV or JSON-lines files (text formats also .gz and .zst), a DuckDB relation, or a
-        table that speaks Arrow: pandas, polars, pyarrow.
+        A path or glob of Parquet, CSV or JSON-lines files (text formats also .gz and .zst), a list of paths, each taken
+        as it is, a DuckDB relation, a polars LazyFrame, a pyarrow Dataset, or a table that speaks Arrow: pandas,
+        polars, pyarrow. LazyFrames and Datasets are streamed; a Scanner or RecordBatchReader is read into memory, once.
     key, user
         The columns of keys (text, bytes or integers) and of users. Without `user`, every row is its own user: right
         only if nobody has more than one row.

@@ -1,4 +1,4 @@
-"""A table of events as a DuckDB relation whose columns are known: files, relations, whatever speaks Arrow."""
+"""A table of events as a DuckDB relation whose columns are known: files, relations, polars, whatever speaks Arrow."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import difflib
 import glob
 import os
 import re
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import _native
-from ..errors import InputError, MissingDependencyError, ParameterError
+from ..arrow import column_names, errors_of_polars, read
+from ..containers import has, is_dataset, is_lazy_frame, is_scanner
+from ..errors import InputError, ParameterError
 
 # How files are read, by the end of their name. A text format has no types, so its keys and users are text.
 _PACKED = ("", ".gz", ".zst")
@@ -41,15 +44,6 @@ class Table:
         return self.connection.sql(f"WITH source AS (FROM {self.sql}) {sql}")
 
 
-def import_duckdb() -> Any:
-    """The duckdb module, or an error that says how to install it."""
-    try:
-        import duckdb
-    except ImportError:
-        raise MissingDependencyError("counting tables needs DuckDB: pip install duckdb") from None
-    return duckdb
-
-
 def quoted(name: str) -> str:
     """An SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
@@ -63,7 +57,8 @@ def literal(text: str) -> str:
 @contextmanager
 def open_table(source: object, columns: list[str], memory_limit: str | None) -> Iterator[Table]:
     """The table of a source, with at least the given columns; what it spills to disk is gone afterwards."""
-    duckdb = import_duckdb()
+    import duckdb
+
     if isinstance(source, duckdb.DuckDBPyRelation):
         if memory_limit is not None:
             raise ParameterError("memory_limit is the connection's own for a DuckDB relation; set it there")
@@ -78,7 +73,7 @@ def open_table(source: object, columns: list[str], memory_limit: str | None) -> 
                 connection.execute(f"SET threads = {_native.thread_count()}")
             if memory_limit is not None:
                 _limit_memory(connection, memory_limit)
-            yield _of_path(connection, source, columns) if _is_path(source) else _of_arrow(connection, source, columns)
+            yield _open(connection, source, columns)
         finally:
             connection.close()
 
@@ -108,25 +103,59 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0]
 
 
+def _open(connection: Any, source: Any, columns: list[str]) -> Table:
+    if _is_path(source):
+        return _of_files(connection, _matching(os.fsdecode(source)), columns)
+    if isinstance(source, (list, tuple)) and all(map(_is_path, source)):
+        return _of_files(connection, _listed([os.fsdecode(path) for path in source]), columns)
+    if is_lazy_frame(source):
+        return _of_lazy_frame(connection, source, columns)
+    if is_dataset(source):
+        connection.register("events", source)
+        return _checked(connection, "events", columns)
+    return _of_arrow(connection, source, columns)
+
+
 def _is_path(source: object) -> bool:
     return isinstance(source, (str, os.PathLike))
 
 
-def _of_path(connection: Any, source: Any, columns: list[str]) -> Table:
-    pattern = os.fspath(source)
+def _matching(pattern: str) -> list[str]:
+    """The file of that name, or else the files that match."""
     if os.path.isdir(pattern):
         raise InputError(f"{pattern} is a directory; pass its files, such as {os.path.join(pattern, '*.parquet')}")
     files = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
     if not files:
         raise InputError(f"there is no file {pattern}")
+    return files
+
+
+def _listed(files: list[str]) -> list[str]:
+    """The files of exactly these names."""
+    if not files:
+        raise InputError("source must have at least one file, got an empty list of paths")
+    for file in files:
+        if os.path.isdir(file):
+            raise InputError(f"{file} is a directory; list its files")
+        if not os.path.exists(file):
+            hint = "; a pattern stands alone, not in a list" if glob.has_magic(file) else ""
+            raise InputError(f"there is no file {file}{hint}")
+    same = {os.path.realpath(file) for file in files}
+    if len(same) < len(files):
+        raise InputError("a file is listed twice, and its events would count twice; list every file once")
+    return files
+
+
+def _of_files(connection: Any, files: list[str], columns: list[str]) -> Table:
     readers = {_reader_of(file) for file in files}
     if len(readers) > 1:
-        raise InputError(f"{pattern} matches files of several kinds ({', '.join(sorted(readers))}); pass one kind")
+        kinds = ", ".join(sorted(readers))
+        raise InputError(f"files must be of one kind, got several kinds ({kinds}), such as {files[0]}; pass one kind")
     (reader,) = readers
     empty = [file for file in files if os.path.getsize(file) == 0]
     if empty:
         raise InputError(f"{empty[0]} is empty: it has no columns")
-    names = "[" + ", ".join(map(literal, files)) + "]"
+    names = "[" + ", ".join(literal(_as_pattern(file)) for file in files) + "]"
     if reader == "parquet":
         return _checked(connection, f"read_parquet({names})", columns)
     if reader == "csv":
@@ -134,6 +163,12 @@ def _of_path(connection: Any, source: Any, columns: list[str]) -> Table:
     _checked(connection, f"read_json({names}, records = true)", columns)
     as_text = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
     return _checked(connection, f"read_json({names}, records = true, columns = {{{as_text}}})", columns)
+
+
+def _as_pattern(file: str) -> str:
+    """What DuckDB takes for exactly this file: it would look for t1.csv when told t[1].csv."""
+    # A first folder that is called ~ or s3: is not the home folder nor a bucket.
+    return glob.escape(os.path.abspath(file) if file.startswith("~") or ":" in file else file)
 
 
 def _reader_of(file: str) -> str:
@@ -158,14 +193,50 @@ class _RelationTable(Table):
         return self.connection.query("source", sql)
 
 
-def _of_arrow(connection: Any, source: object, columns: list[str]) -> Table:
-    if not hasattr(source, "__arrow_c_stream__") and not hasattr(source, "__dataframe__"):
-        kinds = "a path, a DuckDB relation, or a table that speaks Arrow (pandas, polars, pyarrow)"
-        raise InputError(f"source must be {kinds}, got {type(source).__name__}")
-    from ..arrow import import_pyarrow
+@dataclass(frozen=True)
+class _StreamedTable(Table):
+    """A table that is streamed anew into each query, since a stream can be read once."""
 
-    pyarrow = import_pyarrow()
+    batches: Callable[[], Any]
+
+    def query(self, sql: str) -> Any:
+        self.connection.register(self.sql, self.batches())
+        return super().query(sql)
+
+
+def _of_lazy_frame(connection: Any, frame: Any, columns: list[str]) -> Table:
+    """The columns of a query of polars, batch by batch where polars can: it may be larger than memory."""
+    import pyarrow
+
+    polars = sys.modules["polars"]
+    check_columns(dict.fromkeys(column_names(frame), ""), columns)
+    # Categories differ from batch to batch, and a stream has one type.
+    words = polars.col(polars.Categorical, polars.Enum).cast(polars.String)
+    frame = frame.select(polars.selectors.by_name(*columns)).with_columns(words)
+    with errors_of_polars():
+        empty = polars.DataFrame(schema=frame.collect_schema()).to_arrow()
+    if not has(frame, "collect_batches"):  # polars before 1.34
+        connection.register("events", read(frame).to_arrow())
+        return _checked(connection, "events", columns)
+
+    def batches() -> Any:
+        pieces = (batch for piece in frame.collect_batches() for batch in piece.to_arrow().to_batches())
+        return pyarrow.RecordBatchReader.from_batches(empty.schema, pieces)
+
+    connection.register("events", empty)
+    described = _checked(connection, "events", columns)
+    return _StreamedTable(connection, "events", described.types, batches)
+
+
+def _of_arrow(connection: Any, source: Any, columns: list[str]) -> Table:
+    if not (has(source, "__arrow_c_stream__") or has(source, "__dataframe__") or is_scanner(source)):
+        kinds = "a path, a list of paths, a DuckDB relation, a LazyFrame or Dataset, or a table that speaks Arrow"
+        raise InputError(f"source must be {kinds} (pandas, polars, pyarrow), got {type(source).__name__}")
+    import pyarrow
+
     try:
+        if is_scanner(source):  # some can be read once, and a refusal reads again
+            source = read(source)
         table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
     except (ValueError, TypeError, NotImplementedError) as error:
         raise InputError(f"the table cannot be read as Arrow: {error}") from None

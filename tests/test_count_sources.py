@@ -1,0 +1,201 @@
+"""LazyFrames, Datasets, Scanners and lists of files are counted like the same table given as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import sparsedp
+from sparsedp import InputError
+from sparsedp.randomness import reproducible_for_tests
+
+RANDOM = np.random.default_rng(3)
+ROWS = 5000
+EVENTS = pa.table(
+    {
+        "url": [f"page {number}" for number in RANDOM.zipf(1.5, ROWS) % 50],
+        "user": RANDOM.integers(0, 300, ROWS),
+        "seconds": RANDOM.integers(0, 60, ROWS) / 4,
+        "^.*$": RANDOM.integers(0, 9, ROWS),  # which polars would take for a pattern of all columns
+    }
+)
+COUNTED: list[dict[str, Any]] = [
+    {"key": "url"},
+    {"key": "^.*$"},
+    {"key": "user", "user": "user", "max_keys_per_user": 1},
+    {"key": "url", "user": "user", "max_keys_per_user": 3, "max_per_key": 2},
+    {"key": "url", "user": "user", "value": "seconds", "max_keys_per_user": 3, "max_per_key": 9, "step": 0.5},
+]
+
+
+def as_dict(source: object, **arguments: Any) -> dict[Any, Any]:
+    counts = sparsedp.count(source, **arguments)
+    return dict(zip(counts.keys.to_pylist(), counts.units.tolist(), strict=True))
+
+
+def files(path: Path) -> list[Path]:
+    """The events in three Parquet files."""
+    names = [path / name for name in ("a.parquet", "b[1].parquet", "c*.parquet")]
+    for at, name in enumerate(names):
+        pq.write_table(EVENTS.slice(at * 2000, 2000), name)
+    return names
+
+
+def unbatched(path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
+    monkeypatch.delattr(pl.LazyFrame, "collect_batches", raising=False)  # as in older versions of polars
+    return pl.from_arrow(EVENTS).lazy()  # type: ignore[union-attr]  # it is a DataFrame
+
+
+SOURCES: dict[str, Callable[[Path, pytest.MonkeyPatch], object]] = {
+    "LazyFrame": lambda _, __: pl.from_arrow(EVENTS).lazy(),  # type: ignore[union-attr]  # it is a DataFrame
+    "LazyFrame of a file": lambda path, _: pl.scan_parquet(files(path), glob=False),
+    "LazyFrame of categories": lambda _, __: pl.LazyFrame(EVENTS).with_columns(pl.col("url").cast(pl.Categorical)),
+    "LazyFrame, collected": unbatched,
+    "Dataset": lambda _, __: ds.dataset(EVENTS),
+    "Dataset of files": lambda path, _: ds.dataset(files(path)),
+    "Dataset with a filter": lambda _, __: ds.dataset(pa.concat_tables([EVENTS, EVENTS.slice(0, 0)])).filter(
+        ds.field("user") >= 0
+    ),
+    "Scanner": lambda _, __: ds.dataset(EVENTS).scanner(),
+    "Scanner of batches": lambda _, __: ds.Scanner.from_batches(EVENTS.to_reader(100)),
+    "batches": lambda _, __: EVENTS.to_reader(100),
+    "list of files": lambda path, _: files(path),
+    "tuple of names": lambda path, _: tuple(map(str, files(path))),
+    "pandas": lambda _, __: EVENTS.to_pandas(),
+}
+
+
+@pytest.mark.parametrize("arguments", COUNTED, ids=str)
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_gives_the_counts_of_the_whole_table(
+    source: str, arguments: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert as_dict(SOURCES[source](tmp_path, monkeypatch), **arguments) == as_dict(EVENTS, **arguments)
+
+
+GAPS = pa.table({"url": ["a", "b", None, "c"]})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [GAPS, pl.LazyFrame(GAPS), ds.dataset(GAPS), ds.dataset(GAPS).scanner(), GAPS.to_reader()],
+    ids=lambda source: type(source).__name__,
+)
+def test_the_place_of_a_bad_row_is_told_also_of_what_can_be_read_once(source: object) -> None:
+    with pytest.raises(InputError, match="column 'url' is null in 1 row, first in row 3"):
+        sparsedp.count(source, key="url")
+
+
+@pytest.mark.parametrize("source", [pl.LazyFrame(EVENTS), ds.dataset(EVENTS), ds.dataset(EVENTS).scanner()])
+def test_a_missing_column_is_named(source: object) -> None:
+    with pytest.raises(InputError, match="no column 'ulr' in the table; did you mean 'url'"):
+        sparsedp.count(source, key="ulr")
+
+
+def test_a_query_that_fails_is_a_table_that_cannot_be_read(tmp_path: Path) -> None:
+    frame = pl.LazyFrame({"k": ["1", "x"]})
+    with pytest.raises(InputError, match="cannot be read"):
+        sparsedp.count(frame.select(pl.col("k").str.to_integer()), key="k")
+    with pytest.raises(InputError, match="the LazyFrame cannot be read: unable to find column"):
+        sparsedp.count(frame.select("nothing"), key="k")
+    pairs = frame.with_columns(v=pl.col("k").str.to_integer())
+    with pytest.raises(InputError, match="the LazyFrame cannot be read"):
+        sparsedp.release(pairs, epsilon=1)
+
+
+def test_a_literal_name_is_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # DuckDB would read t1.csv when told t[1].csv: one path or a list, the file of that name is the one.
+    monkeypatch.chdir(tmp_path)
+    Path("~").mkdir()
+    names = ["t[1].csv", "t1.csv", "q?.csv", "qq.csv", "s*.csv", "star.csv", "~/t.csv", "a:b.csv", "y].csv"]
+    for name in names:
+        Path(name).write_text(f'key\n"{name}"\n')
+    for name in names:
+        for source in (name, Path(name), [name], (Path(name),), tmp_path / name, [str(tmp_path / name)]):
+            assert as_dict(source, key="key") == {name: 1}
+    assert as_dict(names, key="key") == dict.fromkeys(names, 1)
+    assert as_dict("t?.csv", key="key") == {"t1.csv": 1}  # a pattern where there is no such file
+    assert as_dict("[st]*.csv", key="key") == dict.fromkeys(["t[1].csv", "t1.csv", "s*.csv", "star.csv"], 1)
+
+
+def test_columns_of_several_files_go_by_their_names(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("url,user\na,1\n")
+    (tmp_path / "b.csv").write_text("user,url\n2,b\n")
+    for source in ([tmp_path / "a.csv", tmp_path / "b.csv"], str(tmp_path / "*.csv")):
+        assert as_dict(source, key="url", user="user", max_keys_per_user=1) == {"a": 1, "b": 1}
+
+
+def refused(path: Path) -> list[tuple[object, str]]:
+    pq.write_table(pa.table({"k": ["a"]}), path / "a.parquet")
+    (path / "a.csv").write_text("k\na\n")
+    (path / "b.csv").write_text("")
+    (path / "link.csv").symlink_to(path / "a.csv")
+    return [
+        ([], "at least one file"),
+        ((), "at least one file"),
+        ([path / "a.csv", path / "no.csv"], r"there is no file .*no\.csv$"),
+        ([str(path / "*.csv")], "there is no file .*; a pattern stands alone, not in a list"),
+        ([path], "is a directory; list its files"),
+        ([path / "a.csv", path / "a.parquet"], r"several kinds \(csv, parquet\)"),
+        ([path / "a.csv", path / "b.csv"], "b.csv is empty"),
+        ([path / "a.csv", path / "a.csv"], "listed twice"),
+        ([path / "a.csv", path / "link.csv"], "listed twice"),
+        ([path / "a.csv", 3], "source must be a path, a list of paths"),
+        ([pa.table({"k": ["a"]})], "source must be a path, a list of paths"),
+        ({path / "a.csv"}, "source must be a path, a list of paths"),
+        (pa.array(["a"]), "source must be a path|cannot be read as Arrow"),
+    ]
+
+
+def test_lists_that_are_no_files_are_refused(tmp_path: Path) -> None:
+    for source, message in refused(tmp_path):
+        with pytest.raises(InputError, match=message):
+            sparsedp.count(source, key="k")
+
+
+PAIRS = pa.table({"url": ["a", "b", "a", "é"], "n": [5, 7, 1, 2]})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pl.LazyFrame(PAIRS),
+        lambda: pl.LazyFrame(PAIRS).with_columns(pl.col("url").cast(pl.Categorical)),
+        lambda: ds.dataset(PAIRS),
+        lambda: ds.dataset(PAIRS).scanner(),
+        lambda: ds.Scanner.from_batches(PAIRS.to_reader()),
+        lambda: PAIRS.to_pandas(),
+    ],
+)
+def test_two_columns_that_are_not_read_yet_are_released(make: Callable[[], Any]) -> None:
+    answers = []
+    for counts in (PAIRS, make()):
+        with reproducible_for_tests(4):
+            release = sparsedp.release(counts, epsilon=1, nonzero=5)
+        answers.append(release.lookup(["a", "b", "é", "x"]).tolist())
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("make", [pl.LazyFrame, ds.dataset, lambda table: ds.dataset(table).scanner(), pd.DataFrame])
+def test_other_than_two_columns_are_refused(make: Callable[[Any], Any]) -> None:
+    for count in (1, 3):
+        table = pa.table({name: ["a"] for name in "xyz"[:count]})
+        source = make(table.to_pydict() if make is pd.DataFrame else table)
+        with pytest.raises(InputError, match=f"two columns, key and value, got {', '.join('xyz'[:count])}"):
+            sparsedp.release(source, epsilon=1)
+
+
+@pytest.mark.parametrize("make", [pl.LazyFrame, ds.dataset, lambda table: ds.dataset(table).scanner()])
+def test_keys_that_are_not_read_yet_are_not_looked_up(make: Callable[[Any], Any]) -> None:
+    release = sparsedp.release({"a": 1}, epsilon=1)
+    with pytest.raises(sparsedp.KeyTypeError, match=r"one column, got a table.*collect\(\)"):
+        release.lookup(make(pa.table({"key": ["a"]})))
