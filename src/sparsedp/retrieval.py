@@ -123,13 +123,15 @@ def _bound(keys: int, slots: int, segment: int, with_given: bool) -> float:
     # A slot takes 32 bits of hash: the likeliest bin of a segment has probability 1/bins.
     bins = float(1 / Fraction(-(-(1 << 32) // segment), 1 << 32))
     small = np.arange(2, min(keys + 2, _EXACT_SETS), 2, dtype=np.float64)
-    total = float(np.exp(_log_terms(small, keys, slots, bins, with_given)).sum()) if len(small) else 0.0
+    with np.errstate(over="ignore"):
+        total = float(np.exp(_log_terms(small, keys, slots, bins, with_given)).sum()) if len(small) else 0.0
     if keys + 1 >= _EXACT_SETS:
         # Beyond, by intervals [low, high]: P[even] falls with t, and C(keys, .) is largest at keys/2 or the nearer end.
         edges = np.unique(np.geomspace(_EXACT_SETS, keys + 1, 4000).round())
         low, high = edges[:-1], edges[1:]
         most = _log_choose(keys, np.clip(keys / 2, low - 1, high))
-        total += float(np.exp(most + slots * _log_even(low, bins) + np.log(high - low + 1)).sum())
+        with np.errstate(over="ignore"):  # a bound beyond floats is beyond 1
+            total += float(np.exp(most + slots * _log_even(low, bins) + np.log(high - low + 1)).sum())
     return min(1.0, 1.01 * total)
 
 
