@@ -60,7 +60,7 @@ def test_kept_keys_are_named_at_the_top(visits: Path) -> None:
     assert {entry["key"] for entry in best} == {"page 1", "page 2"}
     assert "kept" in json.loads(run("info", "v.sparsedp", "--json").stdout)["keys"]
     Path("visits.parquet").unlink()  # parameters are looked at first
-    assert "needs delta > 0" in run(*RELEASE, "--keep-keys", "-o", "pure.sparsedp", code=2).stderr
+    assert "--keep-keys needs --delta > 0" in run(*RELEASE, "--keep-keys", "-o", "pure.sparsedp", code=2).stderr
     assert not Path("pure.sparsedp").exists()
 
 
@@ -178,7 +178,7 @@ WRONG: dict[str, tuple[tuple[object, ...], str]] = {
     "a directory": (("release", ".", "--key", "url", "--epsilon", 1), "is a directory"),
     "no bound on keys": (
         ("release", "visits.parquet", "--key", "url", "--user", "user", "--epsilon", 1),
-        "max_keys_per",
+        "--max-keys-per-user must be given",
     ),
     "a negative epsilon": (("release", "visits.parquet", "--key", "url", "--epsilon", -1), "epsilon must be positive"),
     "no epsilon": (("release", "visits.parquet", "--key", "url"), "--epsilon"),

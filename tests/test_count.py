@@ -249,7 +249,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "dates as keys": (
         lambda _: pa.table({"day": pa.array([1], pa.date32())}),
         {"key": "day"},
-        r"has DATE values.*cast it, for example with duckdb\.sql",
+        r"has DATE values.*pass key_type='text'",
     ),
     "floats as keys": (lambda _: EVENTS, {"key": "seconds"}, "has DOUBLE values.*cast it"),
     "truth values as keys": (lambda _: pa.table({"k": [True]}), {"key": "k"}, "has BOOLEAN values"),
@@ -317,7 +317,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "text as integer keys": (
         lambda path: bad(path, "a.csv", b"id\n5\nx\n"),
         {"key": "id", "key_type": "integer"},
-        "column 'id' is no 64-bit integer in 1 row, first in row 2",
+        "column 'id' is no 64-bit integer in decimal digits in 1 row, first in row 2",
     ),
 }
 

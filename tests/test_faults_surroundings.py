@@ -72,7 +72,7 @@ def test_any_number_of_threads_counts_and_builds(threads: str, monkeypatch: pyte
     """Catches a number that Python takes for digits and cannot read, and one that DuckDB refuses."""
     monkeypatch.setenv("SPARSEDP_THREADS", threads)
     counts = sparsedp.count(EVENTS, key="key", user="user", max_keys_per_user=1)
-    release = sparsedp.release(counts, epsilon=50, delta=1e-6)
+    release = sparsedp.release(counts, epsilon=30, delta=1e-6)
     assert release.lookup(["page 0", "page 9"]).round().tolist() == [10, 0]
 
 

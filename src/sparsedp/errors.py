@@ -15,6 +15,8 @@ Every message says what was wrong, the value, and the fix. Nothing else raised w
 depend on the data.
 """
 
+import os
+
 
 class SparseDPError(Exception):
     """Base of every exception of this package."""
@@ -54,3 +56,11 @@ class ReproducibleReleaseError(SparseDPError):
 
 class MissingDependencyError(SparseDPError, ImportError):
     """An optional package is not installed."""
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong, in one line: of what the operating system refuses, its words and the files."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes))]
+        return ": ".join([error.strerror, *([" -> ".join(files)] if files else [])])
+    return str(error) or ("out of memory" if isinstance(error, MemoryError) else type(error).__name__)

@@ -153,7 +153,9 @@ class Ledger:
     def _balance(self, connection: sqlite3.Connection, dataset: str) -> Balance:
         row = connection.execute("SELECT epsilon, delta, created FROM budgets WHERE dataset = ?", (dataset,)).fetchone()
         if row is None:
-            raise BudgetError(f"dataset must have a budget in {self.path}, got {dataset!r}; create one for it")
+            raise BudgetError(
+                f"dataset must have a budget in {self.path}, got {dataset!r}; create one with Ledger.create"
+            )
         epsilon, delta, created = float(row[0]), float(row[1]), row[2]
         debits = _entries(connection, dataset)
         spent_epsilon = sum((_exact(debit.epsilon) for debit in debits), Fraction())

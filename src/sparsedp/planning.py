@@ -17,7 +17,7 @@ from .hashing import HASHED_DOMAIN
 from .laws import TwoSided, precise
 from .mechanisms import Plan, Problem, create_plan, mechanism_named
 from .mechanisms.laplace import LARGEST_DOMAIN
-from .privacy import HEADROOM, Neighbours, check_delta, check_epsilon
+from .privacy import HEADROOM, Neighbours, check_delta, check_epsilon, shown
 
 # Dense counters up to this many keys take at most 8 MiB and have the least error: prefer them.
 SMALL_DOMAIN = 1 << 20
@@ -56,10 +56,12 @@ def make_problem(
     distance = positive_fraction("sensitivity", sensitivity)
     if not real and distance < 1:
         raise ParameterError(f"sensitivity must be at least 1 (one count), got {sensitivity}")
+    neighbours = Neighbours(distance, cell, real)
+    neighbours.check_spendable(epsilon)
     if domain is not None and not 1 <= whole_number("domain", domain) <= HASHED_DOMAIN:
         raise ParameterError(f"domain must be in 1..2^64, got {domain}")
-    if nonzero is not None and whole_number("nonzero", nonzero) < 1:
-        raise ParameterError(f"nonzero must be at least 1, got {nonzero}")
+    if nonzero is not None and whole_number("nonzero", nonzero) > HASHED_DOMAIN:
+        raise ParameterError(f"nonzero must be in 1..2^64, got {nonzero}")
     if not 1 <= whole_number("parts", parts) <= MOST_PARTS:
         raise ParameterError(f"parts must be in 1..{MOST_PARTS}, got {parts}")
     if keep_keys and domain is not None:
@@ -69,7 +71,7 @@ def make_problem(
     return Problem(
         epsilon=epsilon,
         delta=delta,
-        neighbours=Neighbours(distance, cell, real),
+        neighbours=neighbours,
         domain=HASHED_DOMAIN if domain is None else int(domain),
         hashed=domain is None,
         nonzero=None if nonzero is None else int(nonzero),
@@ -140,7 +142,7 @@ def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
     step = old.step * math.ceil(2 * FINEST_CELL_LOSS / cell_loss)
     if max(step.numerator, step.denominator) >= 1 << 53:
         raise ParameterError(
-            f"epsilon {problem.epsilon} and sensitivity {float(old.sensitivity):g} need a grid of {float(step):g}, "
+            f"epsilon {problem.epsilon} and sensitivity {shown(old.sensitivity)} need a grid of {shown(step)}, "
             "which is no ratio of integers below 2^53; use a larger epsilon or a rounder step"
         )
     return replace(problem, neighbours=Neighbours(old.sensitivity, step, real=True))

@@ -18,11 +18,11 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 from .errors import ParameterError
-from .laws import GUARD, float_up, precise, round_down, round_up
+from .laws import GUARD, float_up, precise, round_down, round_up, to_decimal
 
 QUANTISATION = Fraction(1, 1 << 24)
 
-# Smaller losses per cell need finer thresholds than 64 bits; larger ones are never useful.
+# Smaller losses per cell need finer thresholds than 64 bits; of larger ones the thresholds cannot tell any more.
 SMALLEST_STEP_LOSS = Decimal(2) ** -20
 LARGEST_STEP_LOSS = Decimal(30)
 
@@ -44,15 +44,33 @@ class Neighbours:
         cells = self.sensitivity / self.step
         return cells + QUANTISATION if self.real else Fraction(math.floor(cells))
 
-    def step_budget(self, epsilon: float) -> Decimal:
-        """The step loss that spends ε, rounded down."""
+    def _step_loss(self, epsilon: float) -> Decimal:
         share = round_down(Fraction(epsilon) / self.distance)
         with precise(ROUND_FLOOR):
-            budget = (1 + share).ln() - GUARD if self.real else share
+            return (1 + share).ln() - GUARD if self.real else share
+
+    def check_spendable(self, epsilon: float) -> None:
+        """`ParameterError` for more than can be spent.
+
+        Releasing with less in silence would be private, but books would be wrong: a ledger is debited with what was
+        asked for. And at such an ε there is no noise to speak of, so it is a slip (1000 for 1.000) more often than not.
+        """
+        if self._step_loss(epsilon) > LARGEST_STEP_LOSS:
+            with precise(ROUND_FLOOR):
+                per_cell = LARGEST_STEP_LOSS.exp() - 1 if self.real else LARGEST_STEP_LOSS
+                most = float(per_cell * round_down(self.distance))
+            raise ParameterError(
+                f"epsilon must be at most {most:.6g}, beyond which there is no noise left to draw, got {epsilon:g}; "
+                "1 is common"
+            )
+
+    def step_budget(self, epsilon: float) -> Decimal:
+        """The step loss that spends ε, rounded down."""
+        budget = self._step_loss(epsilon)
         if budget < SMALLEST_STEP_LOSS:
             raise ParameterError(
                 "epsilon * step / sensitivity must be at least 1e-6, got "
-                f"{epsilon} * {float(self.step):g} / {float(self.sensitivity):g}; use a larger step"
+                f"{epsilon} * {shown(self.step)} / {shown(self.sensitivity)}; use a larger step"
             )
         return min(budget, LARGEST_STEP_LOSS)
 
@@ -64,7 +82,15 @@ class Neighbours:
 
     def __str__(self) -> str:
         kind = "real vectors" if self.real else "integer counts"
-        return f"{kind} at ℓ1 distance at most {float(self.sensitivity):g}"
+        return f"{kind} at ℓ1 distance at most {shown(self.sensitivity)}"
+
+
+def shown(value: Fraction) -> str:
+    """A number for people, also where it is no float."""
+    try:
+        return f"{float(value):g}"
+    except OverflowError:
+        return f"{to_decimal(value):.3g}"
 
 
 def check_epsilon(epsilon: float) -> float:

@@ -15,8 +15,17 @@ from typing import Any
 SHOWN_FROM = 1 << 20
 
 
+_hushed = False
+
+
+def hush(hushed: bool = True) -> None:
+    """Show nothing, in this whole process: for programs whose caller asked for silence."""
+    global _hushed
+    _hushed = hushed
+
+
 def _watched() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty()
+    return not _hushed and sys.stderr is not None and sys.stderr.isatty()
 
 
 def _bar() -> Any:
@@ -71,7 +80,7 @@ def waiting(description: str, future: Future[Any], percent: Callable[[], float] 
 def counting(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Work in `total` long steps: a bar on a terminal, else a line when it begins."""
     if not _watched():
-        if sys.stderr is not None:
+        if sys.stderr is not None and not _hushed:
             print(f"{description}: {total} steps", file=sys.stderr, flush=True)
         yield lambda _: None
         return

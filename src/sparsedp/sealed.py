@@ -59,7 +59,9 @@ def make(path: Path, timeout: float, budget: tuple[str, str, str, str]) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        raise LedgerError(f"{path} cannot be made; use a writable directory on a local disk ({error})") from error
+        raise LedgerError(
+            f"{path} cannot be made; use a writable directory on a local disk ({error.strerror})"
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
     return True
@@ -69,7 +71,9 @@ def make(path: Path, timeout: float, budget: tuple[str, str, str, str]) -> bool:
 def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[sqlite3.Connection]:
     """The checked file, which nobody else changes meanwhile; committed if the block ends without an exception."""
     if not path.exists():
-        raise FileNotFoundError(f"path must be a ledger, got {path}, which does not exist; create it")
+        raise FileNotFoundError(
+            f"path must be a ledger, got {path}, which does not exist; create it with Ledger.create"
+        )
     with _connection(path, timeout) as connection:
         connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         _check(connection, path)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from .errors import LedgerError, SpentError
+from .errors import LedgerError, SpentError, reason_of
 from .ledger import Ledger
 
 DEFAULT_DATASET = "default"
@@ -49,7 +49,7 @@ def spending(account: Account | None, epsilon: float, delta: float, mechanism: s
     except Exception as error:
         raise SpentError(
             f"the release failed after ε = {epsilon:g}, δ = {delta:g} were debited (entry {receipt.id} of "
-            f"{ledger.path}), and they stay debited: {str(error) or type(error).__name__}"
+            f"{ledger.path}), and they stay debited: {reason_of(error)}"
         ) from error
     try:
         ledger.finish(receipt, "built")

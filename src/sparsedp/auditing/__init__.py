@@ -4,7 +4,7 @@ Reading order: evidence (from counted outcomes to a lower bound on ε) → games
 hide) → audit (play the games against a mechanism).
 """
 
-from .audit import Audit, audit, audit_samples
+from .audit import Audit, audit, audit_samples, check_audit, check_plot
 from .evidence import Finding, refute
 
-__all__ = ["Audit", "Finding", "audit", "audit_samples", "refute"]
+__all__ = ["Audit", "Finding", "audit", "audit_samples", "check_audit", "check_plot", "refute"]

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..building import release as build
-from ..errors import ParameterError
-from ..mechanisms import MECHANISMS, mechanism_named
+from ..errors import MissingDependencyError, ParameterError
+from ..mechanisms import MECHANISMS, Plan, mechanism_named
 from ..planning import plan as make_plan
 from ..progress import counting
+from ..storage import check_writable
 from .evidence import Finding, Labels, refute
 from .games import Game, Views, games_for, read
 
@@ -62,13 +64,7 @@ class Audit:
 
     def plot(self, path: Any) -> None:
         """Draw the bounds into an image file."""
-        from ..errors import MissingDependencyError
-
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingDependencyError("plots need matplotlib: pip install 'sparsedp[plot]'") from None
-        figure = Figure(figsize=(7, 0.6 + 0.35 * len(self.findings)), layout="constrained")
+        figure = _figure_class()(figsize=(7, 0.6 + 0.35 * len(self.findings)), layout="constrained")
         axes = figure.subplots()
         names = [finding.game for finding in self.findings][::-1]
         bounds = [finding.epsilon for finding in self.findings][::-1]
@@ -79,6 +75,22 @@ class Audit:
         axes.set_title(self.mechanism)
         axes.legend(loc="lower right")
         figure.savefig(path, dpi=150)
+
+
+def _figure_class() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingDependencyError("plots need matplotlib: pip install 'sparsedp[plot]'") from None
+    return Figure
+
+
+def check_plot(path: Path) -> None:
+    """What would stop `Audit.plot`, before the audit."""
+    kinds = _figure_class()().canvas.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in kinds:
+        raise ParameterError(f"plot must end in one of .{', .'.join(sorted(kinds))}, got {str(path)!r}")
+    check_writable(path)
 
 
 def audit(
@@ -94,17 +106,9 @@ def audit(
 
     The bounds hold together with the stated confidence: a claim that is true is refuted with at most the rest.
     """
-    mechanism_named(mechanism)
-    if delta is None:
-        delta = DELTA if mechanism in APPROXIMATE else 0.0
-    if not 0 < confidence < 1:
-        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
-    if runs < 1000:
-        raise ParameterError(f"runs must be at least 1000, got {runs}")
-    runs = min(runs, _MOST_RUNS.get(mechanism, runs))
-    groups = min(_SLOW_GROUPS.get(mechanism, _GROUPS), runs)
-    settings = _settings(mechanism, groups, options)
-    plan = make_plan(epsilon, delta, mechanism=mechanism, **settings)
+    plan = check_audit(mechanism, epsilon, delta, runs=runs, confidence=confidence, **options)
+    delta = plan.problem.delta
+    runs, groups, settings = _sizes(mechanism, runs, options)
     games = list(games_for(plan))
     findings = []
     with counting(f"Auditing {mechanism}", len(games)) as advance:
@@ -113,6 +117,33 @@ def audit(
             findings.append(_play(game, mechanism, epsilon, delta, runs, groups, settings, failure))
             advance(1)
     return Audit(mechanism, epsilon, delta, runs, confidence, tuple(findings))
+
+
+def check_audit(
+    mechanism: str, epsilon: float, delta: float | None, *, runs: int, confidence: float, **options: object
+) -> Plan:
+    """The plan that an audit is against, or what is wrong with its parameters."""
+    mechanism_named(mechanism)
+    check_trials(runs, confidence)
+    if delta is None:
+        delta = DELTA if mechanism in APPROXIMATE else 0.0
+    *_, settings = _sizes(mechanism, runs, options)
+    return make_plan(epsilon, delta, mechanism=mechanism, **settings)
+
+
+def check_trials(runs: int, confidence: float) -> None:
+    """`ParameterError` for what no audit can be made with."""
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+    if runs < 1000:
+        raise ParameterError(f"runs must be at least 1000, got {runs}")
+
+
+def _sizes(mechanism: str, runs: int, options: dict[str, object]) -> tuple[int, int, dict[str, Any]]:
+    """Runs, groups of keys in one release, and its parameters."""
+    runs = min(runs, _MOST_RUNS.get(mechanism, runs))
+    groups = min(_SLOW_GROUPS.get(mechanism, _GROUPS), runs)
+    return runs, groups, _settings(mechanism, groups, options)
 
 
 def _settings(mechanism: str, groups: int, options: dict[str, object]) -> dict[str, Any]:

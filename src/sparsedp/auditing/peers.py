@@ -8,17 +8,26 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MissingDependencyError
-from .audit import Audit, audit_samples
+from ..privacy import check_epsilon
+from .audit import Audit, audit_samples, check_trials
 
 PEERS = ("opendp:laplace_threshold",)
 
 
-def audit_peer(name: str, epsilon: float, *, runs: int, confidence: float) -> Audit:
-    """Audit OpenDP's thresholded Laplace noise at the ε and δ that it states for one person with one key."""
+def check_peer(runs: int, confidence: float) -> Any:
+    """OpenDP, or what is wrong or missing, before any run."""
+    check_trials(runs, confidence)
     try:
         import opendp.prelude as dp
     except ImportError:
-        raise MissingDependencyError("OpenDP is not installed: pip install opendp") from None
+        raise MissingDependencyError("OpenDP is not installed: pip install 'sparsedp[peers]'") from None
+    return dp
+
+
+def audit_peer(name: str, epsilon: float, *, runs: int, confidence: float) -> Audit:
+    """Audit OpenDP's thresholded Laplace noise at the ε and δ that it states for one person with one key."""
+    dp = check_peer(runs, confidence)
+    check_epsilon(epsilon)
     dp.enable_features("contrib")
     domain = dp.map_domain(dp.atom_domain(T="i64"), dp.atom_domain(T="i64"))
     metric = dp.l01inf_distance(dp.absolute_distance(T="i64"))

@@ -5,21 +5,44 @@ Exit codes: 0 done, 1 the work failed (a damaged file, no budget, a full disk), 
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
 import sys
 import warnings
 from fractions import Fraction
+from functools import cache
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
+import typer.core
+import typer.main
 
-from ..errors import BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SparseDPError, SpentError
+from ..errors import (
+    BudgetError,
+    FormatError,
+    LedgerError,
+    ParameterError,
+    ReproducibleReleaseError,
+    SparseDPError,
+    SpentError,
+    reason_of,
+)
+from .wording import language, translated
+
+# As one needs them: first a release and its readers, then what helps to decide on one, then the evidence.
+ORDER = ("release", "lookup", "top", "info", "verify", "plan", "compare", "ledger", "demo", "audit", "reproduce")
+
+
+class _InOrder(typer.core.TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
 
 app = typer.Typer(
     name="sparsedp",
-    help="Differentially private counts over huge key spaces: one small file that answers for any key.",
+    cls=_InOrder,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -27,6 +50,7 @@ app = typer.Typer(
 )
 
 FAILED, WRONG = 1, 2
+_invoked: list[str] = []  # the command, for its language
 _LONGEST_POWER = 4096  # bits
 
 
@@ -37,27 +61,50 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a terminal without the letter shows its number
-    warnings.formatwarning = lambda message, *_, **__: f"sparsedp: {message}\n"
+    warnings.formatwarning = lambda message, *_, **__: f"sparsedp: {in_options(str(message))}\n"
     signal.signal(signal.SIGTERM, _stop)
     try:
         app()
-    except (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError) as error:
-        fail(str(error), FAILED)
     except SparseDPError as error:
-        fail(str(error), WRONG)
+        failed = isinstance(error, (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError))
+        fail(in_options(error), FAILED if failed else WRONG)
     except KeyboardInterrupt:
         fail("interrupted; no file was written, and what was debited stays debited", 130)
     except BrokenPipeError:  # whoever read the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except FileExistsError as error:
-        fail(str(error), WRONG)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
-        fail(f"{error.strerror}: {error.filename}" if error.filename else str(error), WRONG)
+    except (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+        fail(reason_of(error), WRONG)
     except (OSError, MemoryError) as error:
-        where = getattr(error, "filename", None)
-        what = getattr(error, "strerror", None) or str(error) or "out of memory"
-        fail(f"{what}: {where}" if where else what, FAILED)
+        fail(reason_of(error), FAILED)
+
+
+def in_options(error: SparseDPError | str) -> str:
+    """A message of the library in the language of the command line."""
+    if isinstance(error, (FormatError, LedgerError)):  # they are about files: their fields are no options
+        return str(error)
+    flags = language(typer.main.get_command(app), _invoked[-1] if _invoked else None)
+    return translated(str(error), flags, parameters=isinstance(error, (ParameterError, BudgetError, SpentError, str)))
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from .. import __version__
+
+        print(f"sparsedp {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Differentially private counts over huge key spaces: one small file that answers for any key."""
+    if context.invoked_subcommand is not None:
+        _invoked.append(context.invoked_subcommand)
 
 
 def _stop(*_: object) -> NoReturn:
@@ -134,15 +181,15 @@ Epsilon: TypeAlias = Annotated[
     Fraction, _number("The privacy to spend: 1 is common, less is safer.", "--epsilon", "-e")
 ]
 Delta: TypeAlias = Annotated[
-    Fraction, _number("How likely ε may fail: 0 is pure privacy, 1e-9 buys less error.", "--delta", "-d")
+    Fraction, _number("How likely ε may fail: 0 is pure privacy, and 1e-9 buys less error.", "--delta", "-d")
 ]
-Mechanism: TypeAlias = Annotated[str, _option("A mechanism by name (see compare), or auto.", "--mechanism")]
+Mechanism: TypeAlias = Annotated[str, _option("The name of a mechanism (see compare), or auto.", "--mechanism")]
 Nonzero: TypeAlias = Annotated[
     Fraction | None,
     _number("A public bound on the number of keys; without any bound 2 % of ε estimates it.", "--nonzero"),
 ]
 Total: TypeAlias = Annotated[Fraction | None, _number("A public bound on the sum of all counts.", "--total")]
-Upper: TypeAlias = Annotated[Fraction | None, _number("A public bound on one count; larger ones are cut.", "--upper")]
+Upper: TypeAlias = Annotated[Fraction | None, _number("A public bound on one count; larger counts are cut.", "--upper")]
 Domain: TypeAlias = Annotated[
     Fraction | None, _number("Keys are the integers below this; without it any text or integer is a key.", "--domain")
 ]
@@ -153,7 +200,25 @@ Options: TypeAlias = Annotated[
     _option("An option of the mechanism, such as bits_per_entry=60; repeatable.", "--option", metavar="NAME=VALUE"),
 ]
 Json: TypeAlias = Annotated[bool, _option("Print JSON.", "--json")]
-Quiet: TypeAlias = Annotated[bool, _option("No words on stderr.", "--quiet", "-q")]
+Quiet: TypeAlias = Annotated[
+    bool, _option("Write no words and no progress to stderr.", "--quiet", "-q", callback=lambda quiet: _hush(quiet))
+]
+
+
+def _hush(quiet: bool) -> bool:
+    from ..progress import hush
+
+    hush(quiet)
+    return quiet
+
+
+@cache
+def _own_parameters() -> frozenset[str]:
+    """What the library takes beside the options of a mechanism."""
+    from ..building import release
+    from ..planning import plan
+
+    return frozenset({*inspect.signature(release).parameters, *inspect.signature(plan).parameters})
 
 
 def mechanism_options(options: list[str] | None) -> dict[str, Any]:
@@ -163,6 +228,8 @@ def mechanism_options(options: list[str] | None) -> dict[str, Any]:
         name, equals, value = option.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"must be NAME=VALUE, got {option!r}", param_hint="--option")
+        if name in _own_parameters():  # it would take the place of an option that has been checked
+            raise typer.BadParameter(f"{name} is no option of a mechanism", param_hint="--option")
         try:
             result[name] = plain(number(value))
         except typer.BadParameter:

@@ -15,36 +15,58 @@ from .app import Epsilon, Json, Quiet, app, number, say, show
 def audit(
     epsilon: Epsilon = Fraction(1),
     mechanism: Annotated[
-        str, typer.Option("--mechanism", help="A mechanism by name, all, or opendp:laplace_threshold.")
+        str, typer.Option("--mechanism", help="The name of a mechanism, or all, or opendp:laplace_threshold.")
     ] = "tight-alp",
     delta: Annotated[
         Fraction | None,
-        typer.Option("--delta", "-d", help="Large enough to be seen, such as 0.02.", parser=number, metavar="NUMBER"),
+        typer.Option(
+            "--delta",
+            "-d",
+            help="The δ of the claim, large enough to be seen, such as 0.02.",
+            parser=number,
+            metavar="NUMBER",
+        ),
     ] = None,
     runs: Annotated[
-        Fraction, typer.Option("--runs", help="Of each game, on each side.", parser=number, metavar="NUMBER")
+        Fraction,
+        typer.Option("--runs", help="Play each game this often on each side.", parser=number, metavar="NUMBER"),
     ] = Fraction(1_000_000),
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the verdict.")] = 1 - 1e-6,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="The probability that a true claim is not refuted.")
+    ] = 1 - 1e-6,
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the bounds into this image file.")] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Try to refute a privacy claim: distinguish neighbouring inputs, and prove a lower bound on ε.
+    """Try to refute a privacy claim by telling inputs apart.
 
-    Plays games that are hard to hide: 0 or 1, at the threshold, where levels begin, keys that share cells, several
-    keys, signs, two releases. Exit code 1 if the claimed ε is refuted.
+    Distinguishes neighbouring inputs, which proves a lower bound on ε. The games are hard to hide from: 0 or 1, at the
+    threshold, where levels begin, keys that share cells, several keys, signs, two releases. The exit code is 1 if the
+    claimed ε is refuted.
     """
     from ..auditing import audit as play
-    from ..auditing.peers import PEERS, audit_peer
+    from ..auditing import check_audit, check_plot
+    from ..auditing.peers import PEERS, audit_peer, check_peer
     from ..mechanisms import MECHANISMS
 
+    names = list(MECHANISMS) if mechanism == "all" else [mechanism]
+    given = None if delta is None else float(delta)
+    # An audit takes minutes: everything that may be wrong or missing is said before the first.
+    if plot is not None:
+        if len(names) > 1:
+            raise typer.BadParameter("draws one audit; name a mechanism", param_hint="--plot")
+        check_plot(plot)
+    for name in names:
+        if name in PEERS:
+            check_peer(int(runs), confidence)
+        else:
+            check_audit(name, float(epsilon), given, runs=int(runs), confidence=confidence)
     audits = []
-    for name in MECHANISMS if mechanism == "all" else [mechanism]:
+    for name in names:
         say(f"auditing {name} …", quiet)
         if name in PEERS:
             audits.append(audit_peer(name, float(epsilon), runs=int(runs), confidence=confidence))
         else:
-            given = None if delta is None else float(delta)
             audits.append(play(name, float(epsilon), given, runs=int(runs), confidence=confidence))
         if not json:
             print(audits[-1], flush=True)

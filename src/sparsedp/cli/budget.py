@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import shlex
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .app import Delta, Epsilon, Json, Quiet, app, say, show
 
-ledger_app = typer.Typer(help="The privacy budget of a data set, spent once.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from ..ledger import Ledger
+
+ledger_app = typer.Typer(help="Keep the privacy budget of data sets.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger: an SQLite file, private to the owner of the data.")]
 Dataset = Annotated[str, typer.Option("--dataset", help="The data set that the budget belongs to.")]
+
+
+def open_ledger(path: Path) -> Ledger:
+    """An existing ledger; what is said of a missing one has the command that makes it."""
+    from ..ledger import Ledger
+
+    if not path.exists():
+        raise FileNotFoundError(f"there is no ledger {path}; create it with: {creation(path)}")
+    return Ledger.open(path)
+
+
+def creation(path: Path, dataset: str = "default") -> str:
+    """The command that gives a data set a budget."""
+    name = "" if dataset == "default" else f" --dataset {shlex.quote(dataset)}"
+    return f"sparsedp ledger create {shlex.quote(str(path))}{name} --epsilon TOTAL"
 
 
 @ledger_app.command()
@@ -25,7 +44,10 @@ def create(
     dataset: Dataset = "default",
     quiet: Quiet = False,
 ) -> None:
-    """Give a data set its total ε and δ, for all releases together. A total is never changed."""
+    """Give a data set its total ε and δ, for all releases together.
+
+    A total is never changed. A file may hold the budgets of several data sets.
+    """
     from ..ledger import Ledger
 
     Ledger.create(path, epsilon=float(epsilon), delta=float(delta), dataset=dataset)
@@ -34,10 +56,8 @@ def create(
 
 @ledger_app.command("show")
 def show_ledger(path: LedgerFile, json: Json = False) -> None:
-    """What was spent on what, and what is left."""
-    from ..ledger import Ledger
-
-    ledger = Ledger.open(path)
+    """Show what was spent on what, and what is left."""
+    ledger = open_ledger(path)
     balances, entries = ledger.datasets(), ledger.entries()
     if json:
         show(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from ..errors import ParameterError
 from .app import (
     Delta,
     Domain,
@@ -21,6 +23,7 @@ from .app import (
     Total,
     Upper,
     app,
+    in_options,
     mechanism_options,
     number,
     plain,
@@ -31,7 +34,7 @@ Sensitivity = Annotated[
     Fraction,
     typer.Option(
         "--sensitivity",
-        help="How much one user can change in all (keys × amount per key).",
+        help="One user can change this much in all (keys × amount per key).",
         metavar="NUMBER",
         parser=number,
     ),
@@ -56,7 +59,7 @@ def described(plan: Any) -> dict[str, Any]:
 
 @app.command()
 def plan(
-    source: Annotated[Path | None, typer.Argument(help="A table; only the names of its columns are looked at.")] = None,
+    source: Annotated[str | None, typer.Argument(help="A table, of which only the columns are looked at.")] = None,
     epsilon: Epsilon = Fraction(1),
     delta: Delta = Fraction(0),
     nonzero: Nonzero = None,
@@ -72,7 +75,10 @@ def plan(
     user: Annotated[str | None, typer.Option("--user", help="The column of users, to check that it is there.")] = None,
     json: Json = False,
 ) -> None:
-    """Size, exact privacy and expected error of a release, from public parameters alone."""
+    """Predict size, privacy and error without touching any data.
+
+    Everything follows from public parameters. Of a table only the columns are looked at.
+    """
     from ..planning import plan as make_plan
 
     if source is not None:
@@ -93,12 +99,15 @@ def plan(
     show(described(made)) if json else print(made)
 
 
-def check_source(source: Path, key: str | None, user: str | None) -> None:
+def check_source(source: str, key: str | None, user: str | None) -> None:
     """The columns of a table, without reading a row of it."""
+    from ..sources.local import check_table
     from ..sources.tables import open_table
 
-    columns = [name for name in (key, user) if name is not None]
-    with open_table(source, columns, None):
+    if key is not None:
+        check_table(source, key=key, user=user, max_keys_per_user=1)
+        return
+    with open_table(source, [] if user is None else [user], None):
         pass
 
 
@@ -114,7 +123,10 @@ def compare(
     step: Step = None,
     json: Json = False,
 ) -> None:
-    """All mechanisms side by side: size, speed and error for the same parameters."""
+    """Compare all mechanisms for the same public parameters.
+
+    Shows size, speed and error side by side, and why a mechanism cannot be used where it cannot.
+    """
     from ..comparison import compare as make_comparison
 
     comparison = make_comparison(
@@ -126,6 +138,9 @@ def compare(
         domain=plain(domain),
         sensitivity=plain(sensitivity),
         step=plain(step),
+    )
+    comparison = replace(
+        comparison, rows=tuple(replace(row, refusal=in_options(ParameterError(row.refusal))) for row in comparison)
     )
     if json:
         rows = [(row, None if row.plan is None else described(row.plan)) for row in comparison]
@@ -140,7 +155,7 @@ def demo(
         Path | None, typer.Option("--write-log", help="Only write a made-up log of visits, to try other commands on.")
     ] = None,
 ) -> None:
-    """Release the word counts of a book, and compare the estimates with the truth."""
+    """Release the word counts of a book and compare with the truth."""
     from .. import demo as sample
 
     if write_log is None:

@@ -11,13 +11,18 @@ import typer
 from .app import Json, Quiet, app, say, show
 
 File = Annotated[Path, typer.Argument(help="A release: a .sparsedp file, or a directory of parts.")]
-Confidence = Annotated[float, typer.Option("--confidence", help="Of the intervals.")]
-Integer = Annotated[bool, typer.Option("--integer", help="Keys are integers, as they were in the data.")]
+Confidence = Annotated[
+    float, typer.Option("--confidence", help="The probability that an interval holds its true count.")
+]
+Integer = Annotated[
+    bool, typer.Option("--integer", help="Read keys as integers, for files that do not tell their kind.")
+]
 Reproducible = Annotated[
     bool, typer.Option("--allow-reproducible", help="Open a release made for tests, which protects nobody.")
 ]
 Keys = Annotated[
-    Path | None, typer.Option("--file", "-f", help="A file of keys, one a line; - is stdin.", show_default=False)
+    Path | None,
+    typer.Option("--file", "-f", help="Read keys from this file, one a line; - is stdin.", show_default=False),
 ]
 
 
@@ -66,7 +71,7 @@ def _open_keys(file: Path | None) -> BinaryIO:
 @app.command()
 def top(
     release: File,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many.")] = 20,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="List this many keys.")] = 20,
     candidates: Annotated[
         Path | None, typer.Option("--candidates", "-c", help="Rank the keys of this file, one a line; - is stdin.")
     ] = None,
@@ -74,7 +79,7 @@ def top(
     json: Json = False,
     allow_reproducible: Reproducible = False,
 ) -> None:
-    """The largest estimates: of the stored keys, or of candidates that you name.
+    """List the largest estimates, of stored keys or of candidates.
 
     A release of hashed keys does not know their names, unless it was made with --keep-keys: it lists fingerprints, or
     you give it candidates.
@@ -123,12 +128,13 @@ def _escaped(letter: str) -> str:
 
 @app.command()
 def info(release: File, json: Json = False) -> None:
-    """What a release guarantees, how it was made, and how good it is."""
+    """Show what a release guarantees and how it was made."""
     from ..published import load
     from ..wording import guarantee
 
     opened = load(release, allow_reproducible=True)
     plan, problem = opened.plan, opened.plan.problem
+    estimated = problem.sizing_loss > 0
     size = sum(file.stat().st_size for file in release.iterdir()) if release.is_dir() else release.stat().st_size
     if json:
         show(
@@ -141,11 +147,14 @@ def info(release: File, json: Json = False) -> None:
                 "contribution": None if problem.contribution is None else str(problem.contribution),
                 "assumption": plan.assumption,
                 "keys": _keys_of(problem) if problem.hashed else f"integers below {problem.domain}",
-                "nonzero": problem.nonzero,
+                "key_kind": opened.key_space.kind,
+                "nonzero": None if estimated else problem.nonzero,
+                "estimated_size": problem.nonzero if estimated else None,
                 "stored": len(opened.stored().keys),
                 "bytes": size,
                 "parts": problem.parts,
                 "reproducible": opened.reproducible,
+                "format": opened.format,
             }
         )
         return
@@ -156,6 +165,12 @@ def info(release: File, json: Json = False) -> None:
     print(guarantee(plan))
     print()
     print(plan)
+    if estimated:
+        # It is Σ min(count, cap)/cap for a cap of about one noise scale: see `Sizing`.
+        print(
+            f"  size     for {problem.nonzero:,} keys, estimated from the data with noise; keys with counts far below"
+        )
+        print("           the noise count as parts of one, so this is not how many keys there are")
 
 
 def _keys_of(problem: Any) -> str:
@@ -164,7 +179,10 @@ def _keys_of(problem: Any) -> str:
 
 @app.command()
 def verify(release: File, quiet: Quiet = False) -> None:
-    """Check every byte of a release, and that its thresholds give the ε and δ that it states."""
+    """Check that a release is undamaged and keeps its promise.
+
+    Reads every byte, and computes anew which ε and δ its thresholds give.
+    """
     from ..published import verify as check
 
     check(release)

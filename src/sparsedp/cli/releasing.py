@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..errors import SpentError
+from ..errors import SpentError, reason_of
 from .app import (
     Delta,
     Domain,
@@ -31,6 +31,8 @@ from .app import (
     show,
 )
 
+SPENT_SHARE = 0.99  # of ε: less than this is said
+
 
 @app.command()
 def release(
@@ -49,7 +51,10 @@ def release(
         int | None, typer.Option("--max-keys-per-user", help="A user contributes to at most this many keys.", min=1)
     ] = None,
     max_per_key: Annotated[
-        Fraction, typer.Option("--max-per-key", help="And at most this much to each.", parser=number, metavar="NUMBER")
+        Fraction,
+        typer.Option(
+            "--max-per-key", help="A user contributes at most this much to each key.", parser=number, metavar="NUMBER"
+        ),
     ] = Fraction(1),
     value: Annotated[str | None, typer.Option("--value", help="A column to sum instead of counting rows.")] = None,
     step: Step = None,
@@ -66,32 +71,44 @@ def release(
         typer.Option("--keep-keys", help="Publish stored keys too, so that top can name them; needs δ > 0."),
     ] = False,
     key_type: Annotated[
-        str, typer.Option("--key-type", help="integer reads keys of text files as integers.")
+        str,
+        typer.Option(
+            "--key-type", help="Read text as integers with integer, or take dates and the like by their text with text."
+        ),
     ] = "as stored",
-    nulls: Annotated[str, typer.Option("--nulls", help="refuse or drop rows without key, user or value.")] = "refuse",
+    nulls: Annotated[
+        str, typer.Option("--nulls", help="Either refuse rows without key, user or value, or drop them.")
+    ] = "refuse",
     memory_limit: Annotated[
-        str | None, typer.Option("--memory-limit", help="What counting may use, such as 4GB; more goes to disk.")
+        str | None,
+        typer.Option("--memory-limit", help="Counting may use this much memory, such as 4GB; more goes to disk."),
     ] = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Debit this budget before any noise is drawn.")
     ] = None,
-    dataset: Annotated[str, typer.Option("--dataset", help="The data set of the ledger.")] = "default",
-    force: Annotated[bool, typer.Option("--force", help="Replace an output file that exists.")] = False,
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="The data set of the ledger whose budget is debited.")
+    ] = "default",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an output file that exists; a directory of parts is not replaced.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be spent and written; read no rows, spend nothing.")
     ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Count a table of events with bounded contributions, and release the counts with differential privacy.
+    """Release the counts of a table with differential privacy.
 
-    One user changes the counts by at most max-keys-per-user × max-per-key; that is what ε protects.
+    By default a release counts users: each user counts once for each of at most --max-keys-per-user keys. With
+    --max-per-key a user's rows of the same key count up to that many times, and with --value a column is summed.
+    One user changes the counts by at most --max-keys-per-user × --max-per-key; that is what ε protects.
     """
-    from ..ledger import Ledger
     from ..spending import Account
+    from .budget import open_ledger
 
     _check_output(output, force, parts)
-    account = None if ledger is None else Account(Ledger.open(ledger), dataset, _as_text(output))
+    account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
     counting: dict[str, Any] = {
         "key": key,
         "user": user,
@@ -102,6 +119,7 @@ def release(
         "signed": signed,
         "key_type": key_type,
         "nulls": nulls,
+        "domain": plain(domain),
     }
     releasing: dict[str, Any] = {
         "epsilon": float(epsilon),
@@ -132,9 +150,12 @@ def _check_output(output: Path, force: bool, parts: int) -> None:
 
     if output.is_dir() and parts == 1:
         raise FileExistsError(f"{output} is a directory; name a file")
-    if output.exists() and (not force or parts > 1):
-        fix = "name another directory" if parts > 1 else "pass --force to replace it"
-        raise FileExistsError(f"{output} exists; {fix}")
+    if output.exists() and parts > 1:
+        # A directory cannot take the place of another in one step, and removing whatever it holds is not ours to do.
+        why = ", and --force replaces single files only" if force else ""
+        raise FileExistsError(f"{output} exists{why}; remove it first, or name another directory")
+    if output.exists() and not force:
+        raise FileExistsError(f"{output} exists; pass --force to replace it")
     if not output.absolute().parent.is_dir():
         raise FileExistsError(f"there is no directory {output.absolute().parent} to write {output.name} into")
     check_writable(output)
@@ -148,6 +169,7 @@ def _as_text(output: Path) -> str:
 def _check_budget(account: Any, epsilon: float, delta: float) -> None:
     """Whether the budget would do now: said before the work. The debit decides, when it comes."""
     from ..errors import BudgetError
+    from .budget import creation
 
     for balance in account.ledger.datasets():
         if balance.dataset != account.dataset:
@@ -158,7 +180,8 @@ def _check_budget(account: Any, epsilon: float, delta: float) -> None:
                 f"{account.ledger.path} has {left} left; ask for less. The table was not read, nothing was spent"
             )
         return
-    raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one for it")
+    fix = creation(account.ledger.path, account.dataset)
+    raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one with: {fix}")
 
 
 def _check_parameters(counting: dict[str, Any], releasing: dict[str, Any]) -> Any:
@@ -183,9 +206,9 @@ def _dry_run(
     json: bool,
 ) -> None:
     from ..building import check_parameters
-    from .planning import check_source
+    from ..sources.local import check_table
 
-    check_source(Path(source), counting["key"], counting["user"])
+    check_table(source, **counting)
     plan = check_parameters(contribution, step=counting["step"], signed=counting["signed"], **releasing)
     left = None
     if account is not None:
@@ -240,9 +263,8 @@ def _release(
     except (OSError, MemoryError) as error:
         if account is None:
             raise
-        what = getattr(error, "strerror", None) or str(error) or "out of memory"
         raise SpentError(
-            f"the release was built and debited, but cannot be written: {what}: {output}; what was "
+            f"the release was built and debited, but cannot be written: {reason_of(error)}; what was "
             f"debited stays debited ({account.ledger.path})"
         ) from error
     if json:
@@ -259,3 +281,5 @@ def _release(
         return
     say(f"{output}: {built.mechanism}, ε = {built.epsilon:.6g}, δ = {built.delta:.3g}, {built.nbytes:,} bytes", quiet)
     say(guarantee(built.plan), quiet)
+    if built.epsilon < SPENT_SHARE * releasing["epsilon"]:
+        say(f"{built.mechanism} could not use all of --epsilon {releasing['epsilon']:g}: see the ε above", quiet)

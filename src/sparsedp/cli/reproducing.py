@@ -12,19 +12,19 @@ from .app import Json, Quiet, app, say, show
 
 @app.command()
 def reproduce(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write the report into.")] = Path("report"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Write the report into this folder.")] = Path("report"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer runs and points: a minute instead of a quarter of an hour.")
+        bool, typer.Option("--quick", help="Take fewer runs and points: a minute instead of a quarter of an hour.")
     ] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", help="Only this experiment; repeatable.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the simulations.")] = 2021,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Run only this experiment; repeatable.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the simulations.")] = 2021,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compute every figure and number of the paper anew, and compare all mechanisms and other libraries.
+    """Compute the figures and numbers of the paper anew.
 
-    Writes index.html, figures and results.json. An interrupted run goes on where it was. Exit code 1 if a number of the
-    paper is missed.
+    Compares all mechanisms and other libraries too. Writes index.html, figures and results.json. An interrupted run
+    goes on where it was. The exit code is 1 if a number of the paper is missed.
     """
     from ..experiments.reproduction import reproduce as run
 

@@ -14,6 +14,11 @@ COLOURS = ("#0077bb", "#ee7733", "#999999", "#cc3311", "#aa7ac4", "#009988", "#d
 _THEMES = {"light": ("#1a1a1a", "#ffffff", "#d8d8d8"), "dark": ("#e6e6e6", "#15181c", "#3a3f45")}
 
 
+def check_drawing() -> None:
+    """`MissingDependencyError` if figures cannot be drawn."""
+    _themed("light")
+
+
 def svg(drawn: Drawn, theme: str) -> bytes:
     """The figure as SVG, with a transparent background."""
     file = io.BytesIO()

@@ -77,6 +77,11 @@ def run(study: Study) -> Section:
     )
 
 
+def missing() -> list[str]:
+    """The other libraries that are not installed."""
+    return [name for name in ("opendp", "diffprivlib") if importlib.util.find_spec(name) is None]
+
+
 def _version(package: str) -> str:
     return metadata.version(package) if importlib.util.find_spec(package) else "(not installed)"
 

@@ -12,9 +12,10 @@ from pathlib import Path
 from types import ModuleType
 
 from ..errors import ParameterError
+from ..mechanisms.compact import import_flint
 from ..storage import replacing
 from . import corpus, error_bound, error_distribution, growth, observed_error, peers, table_one, worked_example
-from .drawing import svg, write_png
+from .drawing import check_drawing, svg, write_png
 from .page import page
 from .sections import Section
 from .study import Study, program_digest
@@ -39,6 +40,12 @@ def reproduce(
     for name in only:
         if name not in EXPERIMENTS:
             raise ParameterError(f"there is no experiment {name!r}; choose from {', '.join(EXPERIMENTS)}")
+    # Minutes of work follow: what is missing at their end is said first.
+    check_drawing()
+    import_flint()  # for `compact`
+    absent = peers.missing()
+    if absent and "peers" in (only or EXPERIMENTS):
+        say(f"{' and '.join(absent)} will be missing from the comparison: pip install 'sparsedp[peers]'")
     out.mkdir(parents=True, exist_ok=True)
     study = Study(out / "pieces", quick, seed)
     start = time.perf_counter()

@@ -70,7 +70,8 @@ class NoiseBuckets:
     @classmethod
     def plan(cls, noise: TwoSided, threshold: int) -> NoiseBuckets:
         """The fewest whole bytes that keep every bucket large; values below the mirror image of T are cut."""
-        rarest = -math.log2(noise.probability(threshold - 1))
+        chance = noise.probability(threshold - 1)  # which may be too small for a float
+        rarest = math.log2(chance.denominator) - math.log2(chance.numerator)
         bits = 8 * math.ceil((rarest + WANTED_BUCKET_BITS) / 8)
         if bits > 64 >= rarest + SMALLEST_BUCKET_BITS:
             bits = 64
@@ -174,6 +175,10 @@ class RetrievalPlan(DivisiblePlan):
         while plan.step_loss > plan.problem.step_budget:
             with precise(ROUND_FLOOR):
                 share -= (plan.step_loss - plan.problem.step_budget) / plan.problem.step_budget + Decimal("1e-9")
+            if share <= 0:  # buckets of a δ that allows nearly everything lose more than all of ε
+                raise ParameterError(
+                    f"retrieval finds no buckets for delta = {plan.problem.delta}; use a delta far below 1"
+                )
             buckets = _buckets(plan.problem, share)
             plan = replace(plan, buckets=buckets, system=replace(plan.system, width=buckets.bits // 8))
         return plan

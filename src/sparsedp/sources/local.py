@@ -8,7 +8,9 @@ changes the counts by that user's own bounded pairs and by nothing else (docs/pr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -28,6 +30,16 @@ UNITS_PER_STEP = 1 << 20
 
 _INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)")
 _NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR")
+_TEXTS = re.compile(r"VARCHAR|ENUM\(.*\)", re.DOTALL)
+# Values with one text each, whatever the settings of the database: not those of a time zone, and no floats.
+_AS_TEXT = re.compile(
+    r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BOOLEAN|UUID|DATE|TIME|TIMESTAMP(_S|_MS|_NS)?|DECIMAL\(.*\)"
+)
+KEY_TYPES = ("as stored", "text", "integer")
+
+# What a database takes for an integer is more than that: 0x10, 1_000, and 1.5, which it rounds.
+_INTEGER = "[+-]?[0-9]+"
+_WHOLE = r"\s*[+-]?[0-9]+(\.0*)?([eE][+]?[0-9]+)?\s*"
 
 
 def count(
@@ -42,6 +54,7 @@ def count(
     signed: bool = False,
     key_type: str = "as stored",
     nulls: str = "refuse",
+    domain: int | None = None,
     memory_limit: str | None = None,
 ) -> BoundedCounts:
     """Count events by key, each user's contribution bounded.
@@ -64,18 +77,69 @@ def count(
     signed
         Values may be negative.
     key_type
-        "integer" reads keys of text files as integers; as stored, keys of text files are text.
+        "integer" reads keys of text files as integers in decimal digits, "text" takes dates, truth values and other
+        things that are no keys by their text; as stored, keys of text files are text.
     nulls
         "refuse" rows without key, user or value, or "drop" them.
+    domain
+        Refuse keys that are no integers in [0, domain), which `release` will be given.
     memory_limit
         What counting may use, such as "4GB"; more goes to a temporary folder on disk.
 
     """
+    with _opened(
+        source, key, user, value, max_keys_per_user, max_per_key, step, signed, key_type, nulls, domain, memory_limit
+    ) as query:
+        counted = _run(query.table, query.sql())
+        if counted.filter(counted.column("bad")).num_rows:
+            query.refuse()
+    keys = as_chunked_array(counted.column("k"))
+    if query.reads_integers:
+        keys = _of_64_bits(keys, key)
+    units = np.ascontiguousarray(counted.column("n").to_numpy(), np.int64)
+    return BoundedCounts(keys, units, query.unit, query.step, query.contribution, signed)
+
+
+def check_table(
+    source: object,
+    *,
+    key: str,
+    user: str | None = None,
+    value: str | None = None,
+    max_keys_per_user: int | None = None,
+    max_per_key: float = 1,
+    step: float | None = None,
+    signed: bool = False,
+    key_type: str = "as stored",
+    nulls: str = "refuse",
+    domain: int | None = None,
+) -> None:
+    """What `count` would say about parameters and columns, without reading a row."""
+    with _opened(source, key, user, value, max_keys_per_user, max_per_key, step, signed, key_type, nulls, domain, None):
+        pass
+
+
+@contextmanager
+def _opened(
+    source: object,
+    key: str,
+    user: str | None,
+    value: str | None,
+    max_keys: int | None,
+    max_per_key: float,
+    step: float | None,
+    signed: bool,
+    key_type: str,
+    nulls: str,
+    domain: int | None,
+    memory_limit: str | None,
+) -> Iterator[_Query]:
+    """The query over an open table; parameters and columns are checked."""
     if nulls not in ("refuse", "drop"):
         raise ParameterError(f"nulls must be 'refuse' or 'drop', got {nulls!r}")
-    if key_type not in ("as stored", "integer"):
-        raise ParameterError(f"key_type must be 'as stored' or 'integer', got {key_type!r}")
-    contribution = contribution_of(user, value, max_keys_per_user, max_per_key, step)
+    if key_type not in KEY_TYPES:
+        raise ParameterError(f"key_type must be one of {', '.join(map(repr, KEY_TYPES))}, got {key_type!r}")
+    contribution = contribution_of(user, value, max_keys, max_per_key, step)
     grid = None if step is None else positive_fraction("step", step)
     names = {"key": key, "user": user, "value": value}
     for role, name in names.items():
@@ -83,14 +147,9 @@ def count(
             raise ParameterError(f"{role} must be the name of a column, got {name!r}")
     columns = [name for name in names.values() if name is not None]
     with open_table(source, columns, memory_limit) as table:
-        query = _Query(table, key, user, value, contribution, grid, signed, key_type == "integer", nulls == "drop")
+        query = _Query(table, key, user, value, contribution, grid, signed, key_type, nulls == "drop", domain)
         query.check_types()
-        counted = _run(table, query.sql())
-        if counted.filter(counted.column("bad")).num_rows:
-            query.refuse()
-    keys = as_chunked_array(counted.column("k"))
-    units = np.ascontiguousarray(counted.column("n").to_numpy(), np.int64)
-    return BoundedCounts(keys, units, query.unit, grid, contribution, signed)
+        yield query
 
 
 def contribution_of(
@@ -124,8 +183,9 @@ class _Query:
     contribution: Contribution
     step: Fraction | None
     signed: bool
-    integer_keys: bool
+    key_type: str
     drop: bool
+    domain: int | None = None
 
     @property
     def unit(self) -> Fraction:
@@ -134,25 +194,59 @@ class _Query:
 
     def check_types(self) -> None:
         """`InputError` for columns that cannot be what they are said to be, with how to cast them."""
+        self._check_key()
+        self._check_domain()
+        if self.value is None:
+            return
+        kind = self.table.types[self.value]
+        if not _NUMBERS.fullmatch(kind):
+            fix = self.table.cast(self.value, "BIGINT") if kind == "BOOLEAN" else "name another column"
+            raise InputError(f"column {self.value!r} has {kind} values, and values to sum must be numbers; {fix}")
+        if self.step is None and not _INTEGERS.fullmatch(kind) and kind not in ("HUGEINT", "VARCHAR"):
+            raise InputError(f"column {self.value!r} has real values ({kind}); pass step=, the grid of the sums")
+
+    def _check_key(self) -> None:
         kind = self.table.types[self.key]
-        if not (kind in ("VARCHAR", "BLOB") or kind.startswith("ENUM") or _INTEGERS.fullmatch(kind)):
-            raise InputError(
-                f"column {self.key!r} has {kind} values, and keys are text, bytes or 64-bit integers; cast it, for "
-                f'example with duckdb.sql("SELECT {self.key}::VARCHAR AS {self.key}, … FROM …")'
-            )
-        if self.value is not None:
-            kind = self.table.types[self.value]
-            if not _NUMBERS.fullmatch(kind):
-                raise InputError(f"column {self.value!r} has {kind} values, and values to sum must be numbers; cast it")
-            if self.step is None and not _INTEGERS.fullmatch(kind) and kind not in ("HUGEINT", "VARCHAR"):
-                raise InputError(f"column {self.value!r} has real values ({kind}); pass step=, the grid of the sums")
+        plain = _TEXTS.fullmatch(kind) or _INTEGERS.fullmatch(kind)
+        if plain or (self.key_type == "as stored" and kind == "BLOB"):
+            return
+        if self.key_type == "text" and _AS_TEXT.fullmatch(kind):
+            return
+        what = f"column {self.key!r} has {kind} values"
+        if self.key_type == "integer":
+            # A cast of ours would round, or lose digits beyond 2^53: whoever knows the column decides.
+            fix = self.table.cast(self.key, "BIGINT") if _NUMBERS.fullmatch(kind) else "name another column"
+            raise InputError(f"{what}, and integer keys are of integer columns, or of text in decimal digits; {fix}")
+        fix = "pass key_type='text' to take them by their text"
+        if kind == "BLOB":
+            raise InputError(f"{what}, which are no text; omit key_type= to take bytes as they are")
+        if not _AS_TEXT.fullmatch(kind):
+            fix = self.table.cast(self.key, "VARCHAR")
+        raise InputError(f"{what}, and keys are text, bytes or 64-bit integers; {fix}")
+
+    def _check_domain(self) -> None:
+        kind = self.table.types[self.key]
+        if self.domain is None or self.reads_integers or (_INTEGERS.fullmatch(kind) and self.key_type != "text"):
+            return
+        fix = "pass key_type='integer' to read them as integers, or omit domain= to hash them"
+        if not _TEXTS.fullmatch(kind):
+            fix = "omit domain= to hash them"
+        raise InputError(f"keys must be integers below domain=, and column {self.key!r} has {kind} values; {fix}")
+
+    @property
+    def reads_integers(self) -> bool:
+        """Whether keys are text that is read as integers."""
+        return self.key_type == "integer" and _TEXTS.fullmatch(self.table.types[self.key]) is not None
 
     @property
     def _key(self) -> str:
-        column = quoted(self.key)
-        if self.integer_keys and self.table.types[self.key] == "VARCHAR":
-            return f"TRY_CAST({column} AS BIGINT)"
-        return f"CAST({column} AS VARCHAR)" if self.table.types[self.key].startswith("ENUM") else column
+        column, kind = quoted(self.key), self.table.types[self.key]
+        text = column if kind == "VARCHAR" else f"CAST({column} AS VARCHAR)"
+        if self.reads_integers:
+            # There is no type for both ends but a wider one.
+            number = f"coalesce(TRY_CAST({text} AS BIGINT)::HUGEINT, TRY_CAST({text} AS UBIGINT)::HUGEINT)"
+            return f"CASE WHEN regexp_full_match({text}, '{_INTEGER}') THEN {number} END"
+        return text if self.key_type == "text" or _TEXTS.fullmatch(kind) else column
 
     @property
     def _value(self) -> str | None:
@@ -170,13 +264,18 @@ class _Query:
                 faults["{user} is null"] = f"{quoted(self.user)} IS NULL"
             if self.value is not None:
                 faults["{value} is null"] = f"{quoted(self.value)} IS NULL"
-        if self.integer_keys:
-            faults["{key} is no 64-bit integer"] = f"{quoted(self.key)} IS NOT NULL AND {self._key} IS NULL"
+        if self.reads_integers:
+            faults["{key} is no 64-bit integer in decimal digits"] = (
+                f"{quoted(self.key)} IS NOT NULL AND {self._key} IS NULL"
+            )
+        if self.domain is not None:
+            faults[f"{{key}} is not in [0, {self.domain})"] = f"{self._key} < 0 OR {self._key} >= {self.domain}"
         if self.value is not None:
             number = "number" if self.step is not None else "whole number below 2^63 (pass step= for real ones)"
             wrong = f"{self._value} IS NULL"
             if self.step is None and self.table.types[self.value] == "VARCHAR":  # whose cast would round
                 wrong += f" OR TRY_CAST({quoted(self.value)} AS DOUBLE) <> {self._value}"
+                wrong += f" OR NOT regexp_full_match({quoted(self.value)}, '{_WHOLE}')"
             faults[f"{{value}} is no {number}"] = f"{quoted(self.value)} IS NOT NULL AND ({wrong})"
             if self.step is not None:
                 faults["{value} is not finite"] = f"NOT isfinite({self._value})"
@@ -220,7 +319,7 @@ class _Query:
             kept = f"SELECT k, {own} AS c, bad FROM rows"
         else:
             # Of a row that is only counted, key and user tell whether it is bad; that needs no aggregate.
-            bad = "(u IS NULL OR k IS NULL)" if self.value is None else "bool_or(bad)"
+            bad = "(u IS NULL OR k IS NULL)" if self.value is None and self.domain is None else "bool_or(bad)"
             own = self._bounded("count(*)" if self.value is None else f"sum({self._units})")
             if self.value is None and self.contribution.per_key == 1:
                 own = "1"
@@ -251,6 +350,21 @@ class _Query:
         ]
         fix = "fix them or pass nulls='drop'" if any(" is null" in text for text in found) else "fix the table"
         raise InputError(f"{'; '.join(found)}; {fix}")
+
+
+def _of_64_bits(keys: Any, name: str) -> Any:
+    """Wide integers as a column of 64 bits."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for kind in (pa.int64(), pa.uint64()):
+        try:
+            return pc.cast(keys, kind)
+        except pa.ArrowInvalid:
+            continue
+    raise InputError(
+        f"column {name!r} has integers below 0 and from 2^63 on, which no column holds together; read it as text"
+    )
 
 
 def _run(table: Table, sql: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import glob
 import os
@@ -9,15 +10,15 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .. import _native
 from ..arrow import column_names, errors_of_polars, read
 from ..containers import has, is_dataset, is_lazy_frame, is_scanner
-from ..errors import InputError, ParameterError
+from ..errors import InputError, ParameterError, reason_of
 
 # How files are read, by the end of their name. A text format has no types, so its keys and users are text.
 _PACKED = ("", ".gz", ".zst")
@@ -28,6 +29,7 @@ _READERS = {
 }
 
 
+_LONGEST_HEADER = 1 << 20
 DATABASE_SHARE = 0.85  # of the memory that counting may use
 
 
@@ -38,10 +40,19 @@ class Table:
     connection: Any
     sql: str
     types: dict[str, str]
+    path: str | None = None  # or glob, as it was given
 
     def query(self, sql: str) -> Any:
         """A relation of SQL over this table, which it calls `source`."""
         return self.connection.sql(f"WITH source AS (FROM {self.sql}) {sql}")
+
+    def cast(self, column: str, kind: str) -> str:
+        """Words that say how to give a column another type: a line that can be run."""
+        cast = f"SELECT * REPLACE (CAST({quoted(column)} AS {kind}) AS {quoted(column)}) FROM"
+        if self.path is None:
+            return f'cast it, for example with duckdb.sql("""{cast} …""")'
+        copy = f"COPY ({cast} {literal(self.path)}) TO 'cast.parquet'"
+        return f'cast it, for example with duckdb.sql("""{copy}""")'
 
 
 def quoted(name: str) -> str:
@@ -91,23 +102,48 @@ def _errors_of(duckdb: Any) -> Iterator[None]:
     """DuckDB's complaints as ours."""
     try:
         yield
-    except duckdb.OutOfMemoryException as error:
-        raise InputError(f"counting needs more memory than memory_limit allows: {_first_line(error)}") from None
+    except duckdb.OutOfMemoryException:
+        raise InputError(
+            "counting needs more memory than memory_limit allows; raise it, or lower it if it is more "
+            "than this machine has"
+        ) from None
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
     except duckdb.Error as error:
-        raise InputError(f"the table cannot be read: {_first_line(error)}") from None
+        raise InputError(f"the table cannot be read: {_without_cells(str(error))}") from None
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]
+# DuckDB quotes the line that it stumbles over. Lines of the table must not get into logs: only where, and why.
+_CSV_REASONS = {
+    r"Expected Number of Columns: (\d+) Found: (\d+)": r"it has \2 columns instead of \1",
+    r"Invalid unicode": "it is no valid UTF-8",
+    r"quote": "a quote is not closed, or something follows it",
+    r"Maximum line size of (\d+) bytes": r"it is longer than \1 bytes",
+}
+
+
+def _without_cells(text: str) -> str:
+    """What a database complains about, without what it read."""
+    if line := re.search(r"CSV Error on Line: (\d+)", text):
+        explained = re.sub(r"Original Line:.*?\n", "", text[line.end() :]).partition("Possible ")[0]
+        for sign, words in _CSV_REASONS.items():
+            if found := re.search(sign, explained):
+                return f"line {line[1]}: {found.expand(words)}"
+        return f"line {line[1]} is malformed"
+    if sniffed := re.search(r'Error when sniffing file "(.*?)"', text):
+        return f"{sniffed[1]} has rows of different numbers of columns, or a quote that is not closed"
+    first = re.sub(r"^(\w+ )+Error: ", "", text.strip().split("\n")[0])
+    if re.search("could not convert|failed to cast|out of range|conversion|casting", first, re.IGNORECASE):
+        return "a value cannot be converted to the type of its column"
+    return first
 
 
 def _open(connection: Any, source: Any, columns: list[str]) -> Table:
     if _is_path(source):
-        return _of_files(connection, _matching(os.fsdecode(source)), columns)
+        pattern = os.fsdecode(source)
+        return _of_files(connection, _matching(pattern), columns, pattern)
     if isinstance(source, (list, tuple)) and all(map(_is_path, source)):
-        return _of_files(connection, _listed([os.fsdecode(path) for path in source]), columns)
+        return _of_files(connection, _listed([os.fsdecode(path) for path in source]), columns, None)
     if is_lazy_frame(source):
         return _of_lazy_frame(connection, source, columns)
     if is_dataset(source):
@@ -124,6 +160,11 @@ def _matching(pattern: str) -> list[str]:
     """The file of that name, or else the files that match."""
     if os.path.isdir(pattern):
         raise InputError(f"{pattern} is a directory; pass its files, such as {os.path.join(pattern, '*.parquet')}")
+    if scheme := re.match(r"(?!file:)([a-zA-Z][a-zA-Z0-9+.-]+)://", pattern):
+        raise InputError(
+            f"files are read from this machine only, and {pattern} is on {scheme[1]}; download it first, mount it, or "
+            "in Python pass a DuckDB relation that reads it to sparsedp.count"
+        )
     files = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
     if not files:
         raise InputError(f"there is no file {pattern}")
@@ -146,7 +187,7 @@ def _listed(files: list[str]) -> list[str]:
     return files
 
 
-def _of_files(connection: Any, files: list[str], columns: list[str]) -> Table:
+def _of_files(connection: Any, files: list[str], columns: list[str], pattern: str | None) -> Table:
     readers = {_reader_of(file) for file in files}
     if len(readers) > 1:
         kinds = ", ".join(sorted(readers))
@@ -157,12 +198,34 @@ def _of_files(connection: Any, files: list[str], columns: list[str]) -> Table:
         raise InputError(f"{empty[0]} is empty: it has no columns")
     names = "[" + ", ".join(literal(_as_pattern(file)) for file in files) + "]"
     if reader == "parquet":
-        return _checked(connection, f"read_parquet({names})", columns)
+        return _checked(connection, f"read_parquet({names})", columns, pattern)
     if reader == "csv":
-        return _checked(connection, f"read_csv({names}, header = true, all_varchar = true)", columns)
-    _checked(connection, f"read_json({names}, records = true)", columns)
+        # Everything is stated: a guess by the database depends on the rows, and takes one of them for the header.
+        dialect = f"delim = {literal(_delimiter(files[0], columns))}, quote = '\"', escape = '\"', skip = 0"
+        options = f"header = true, all_varchar = true, {dialect}"
+        return _checked(connection, f"read_csv({names}, {options})", columns, pattern, "the first line of the file")
+    _checked(connection, f"read_json({names}, records = true)", columns, pattern)
     as_text = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in columns)
-    return _checked(connection, f"read_json({names}, records = true, columns = {{{as_text}}})", columns)
+    return _checked(connection, f"read_json({names}, records = true, columns = {{{as_text}}})", columns, pattern)
+
+
+def _delimiter(file: str, columns: list[str]) -> str:
+    """What separates the names in the first line, so that the given ones are among them, or else there are most."""
+    import pyarrow
+
+    try:
+        with pyarrow.input_stream(file) as stream:  # unpacked by the end of its name
+            line = stream.read(_LONGEST_HEADER).partition(b"\n")[0].decode("utf-8-sig", errors="replace").rstrip("\r")
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {reason_of(error)}") from None
+    names = {}
+    for delimiter in ",\t;|":
+        with suppress(csv.Error):
+            names[delimiter] = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
+    for delimiter, found in names.items():
+        if columns and {column.strip() for column in columns} <= set(found):
+            return delimiter
+    return max(names, key=lambda delimiter: len(names[delimiter]), default=",")
 
 
 def _as_pattern(file: str) -> str:
@@ -197,7 +260,7 @@ class _RelationTable(Table):
 class _StreamedTable(Table):
     """A table that is streamed anew into each query, since a stream can be read once."""
 
-    batches: Callable[[], Any]
+    batches: Callable[[], Any] = field(kw_only=True)
 
     def query(self, sql: str) -> Any:
         self.connection.register(self.sql, self.batches())
@@ -225,7 +288,7 @@ def _of_lazy_frame(connection: Any, frame: Any, columns: list[str]) -> Table:
 
     connection.register("events", empty)
     described = _checked(connection, "events", columns)
-    return _StreamedTable(connection, "events", described.types, batches)
+    return _StreamedTable(connection, "events", described.types, batches=batches)
 
 
 def _of_arrow(connection: Any, source: Any, columns: list[str]) -> Table:
@@ -244,17 +307,26 @@ def _of_arrow(connection: Any, source: Any, columns: list[str]) -> Table:
     return _checked(connection, "events", columns)
 
 
-def _checked(connection: Any, sql: str, columns: list[str]) -> Table:
+def _checked(
+    connection: Any, sql: str, columns: list[str], path: str | None = None, names_in: str | None = None
+) -> Table:
     described = connection.sql(f"DESCRIBE FROM {sql}").fetchall()
     types = {row[0]: row[1] for row in described}
-    check_columns(types, columns)
-    return Table(connection, sql, types)
+    check_columns(types, columns, names_in)
+    return Table(connection, sql, types, path)
 
 
-def check_columns(types: dict[str, str], columns: list[str]) -> None:
-    """`InputError` with the nearest names unless the table has the columns."""
+def check_columns(types: dict[str, str], columns: list[str], names_in: str | None = None) -> None:
+    """`InputError` with the nearest names unless the table has the columns.
+
+    `names_in` is where names were taken from that may be none: of a file without a header they are data, not shown.
+    """
     for column in columns:
         if column not in types:
             near = difflib.get_close_matches(column, types, n=3, cutoff=0.5)
-            hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"it has {', '.join(map(repr, types))}"
+            hint = f"it has {', '.join(map(repr, types))}"
+            if names_in is not None:
+                hint = f"its columns are named by {names_in}; is there such a line?"
+            if near:
+                hint = f"did you mean {' or '.join(map(repr, near))}?"
             raise InputError(f"there is no column {column!r} in the table; {hint}")

@@ -1,0 +1,75 @@
+"""What the library says, in the language of the command line: where it says `step=`, one has to type `--step`.
+
+Messages are written once, for Python. They are translated at the one place where they leave the command line, by the
+options that the commands really have, so no message can be forgotten and no option can be named that is not there.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+# Names that no message uses as an English word; all others are taken for options only where the grammar tells.
+_NAMES = ("epsilon", "delta", "nonzero", "sensitivity", "step", "upper")
+_SUBJECT = r"(?= (?:must|needs|is for) | \([^)]*\) must )"
+_VALUE = r"'[^']*'|\w+"
+# Names and text of the caller: they stay as they are.
+_QUOTED = r"\"{3}.*?\"{3}|(?<!\w)'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+
+_FUNCTIONS = {"release()": "sparsedp release", "count()": "sparsedp release"}
+
+
+def flags_of(command: Any) -> dict[str, str]:
+    """Python's name of each option of a command and of those below it, and how it is typed."""
+    flags = {}
+    for option in command.params:
+        typed = [name for name in option.opts if name.startswith("--")]
+        if typed:
+            flags[option.name] = typed[0]
+    for below in getattr(command, "commands", {}).values():
+        flags |= flags_of(below)
+    return flags
+
+
+def language(commands: Any, invoked: str | None = None) -> dict[str, str]:
+    """The options of all commands and of all mechanisms, as one types them for the command that was invoked."""
+    from ..mechanisms import MECHANISMS
+
+    flags = {
+        name: f"--option {name}"
+        for mechanism in MECHANISMS.values()
+        for name in list(inspect.signature(mechanism.create).parameters)[1:]
+    } | flags_of(commands)
+    own = {} if invoked is None else flags_of(commands.commands[invoked])
+    if "max_keys_per_user" in own and "sensitivity" not in own:  # which is their product
+        flags["sensitivity"] = "(--max-keys-per-user × --max-per-key)"
+    return flags
+
+
+def translated(message: str, flags: dict[str, str], parameters: bool = True) -> str:
+    """The message with options instead of arguments; words that may be English only if it is about `parameters`."""
+    names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
+    called = re.compile(
+        rf"(?P<quoted>{_QUOTED})"
+        rf"|(?<![\w./\\-])(?P<name>{names})(?:=(?P<value>{_VALUE})?| = (?P<spaced>[\w.+-]+)|(?P<subject>{_SUBJECT})"
+        r"|(?![\w=/\\-]|\.\w))"
+    )
+
+    def typed(found: re.Match[str]) -> str:
+        name = found["name"]
+        if found["quoted"] is not None:
+            return found[0]
+        flag = flags[name]
+        value = (found["value"] or found["spaced"] or "").strip("'")
+        if found[0] != name:  # name=, name='value', name = value
+            return flag if value in ("", "True") else f"{flag} {value}"
+        # An argument that a sentence is about stands at the beginning: "domain must be …".
+        subject = found["subject"] is not None and re.search(r"(^|[;:] )$", message[: found.start()])
+        certain = "_" in name or (parameters and (name in _NAMES or subject))
+        return flag if certain else name
+
+    text = called.sub(typed, message)
+    for function, command in _FUNCTIONS.items():
+        text = text.replace(function, command)
+    return text
