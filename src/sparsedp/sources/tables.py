@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _native
-from ..errors import InputError, MissingDependencyError, ParameterError
+from ..errors import InputError, ParameterError
 
 # How files are read, by the end of their name. A text format has no types, so its keys and users are text.
 _PACKED = ("", ".gz", ".zst")
@@ -41,15 +41,6 @@ class Table:
         return self.connection.sql(f"WITH source AS (FROM {self.sql}) {sql}")
 
 
-def import_duckdb() -> Any:
-    """The duckdb module, or an error that says how to install it."""
-    try:
-        import duckdb
-    except ImportError:
-        raise MissingDependencyError("counting tables needs DuckDB: pip install duckdb") from None
-    return duckdb
-
-
 def quoted(name: str) -> str:
     """An SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
@@ -63,7 +54,8 @@ def literal(text: str) -> str:
 @contextmanager
 def open_table(source: object, columns: list[str], memory_limit: str | None) -> Iterator[Table]:
     """The table of a source, with at least the given columns; what it spills to disk is gone afterwards."""
-    duckdb = import_duckdb()
+    import duckdb  # here, because it takes a while
+
     if isinstance(source, duckdb.DuckDBPyRelation):
         if memory_limit is not None:
             raise ParameterError("memory_limit is the connection's own for a DuckDB relation; set it there")
@@ -162,9 +154,8 @@ def _of_arrow(connection: Any, source: object, columns: list[str]) -> Table:
     if not hasattr(source, "__arrow_c_stream__") and not hasattr(source, "__dataframe__"):
         kinds = "a path, a DuckDB relation, or a table that speaks Arrow (pandas, polars, pyarrow)"
         raise InputError(f"source must be {kinds}, got {type(source).__name__}")
-    from ..arrow import import_pyarrow
+    import pyarrow
 
-    pyarrow = import_pyarrow()
     try:
         table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
     except (ValueError, TypeError, NotImplementedError) as error:
