@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsedp import FormatError, storage
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.schema import decode
+from sparsedp.schema import decode_plan
 
 from .forging import NASTY, Header, Place, join, leaves, sealed, split, with_arrays
 
@@ -70,7 +70,9 @@ def _plan(content: bytes, random: Random, mutate_bytes: MutateBytes) -> bytes:
 def _restate(description: Header, arrays: storage.Arrays) -> None:
     matrices = {name: array for name, array in arrays.items() if name.startswith("plan.")}
     with suppress(FormatError, ArithmeticError, AssertionError, ValueError):
-        plan: Any = decode(MECHANISMS[description["mechanism"]], description["plan"], "plan", matrices)
+        plan: Any = decode_plan(
+            MECHANISMS[description["mechanism"]], description["plan"], "plan", description["format"], matrices
+        )
         description["keys"]["domain"] = description["plan"]["problem"]["domain"]
         description["epsilon"], description["delta"] = plan.epsilon, plan.delta
 

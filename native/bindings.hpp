@@ -11,6 +11,7 @@
 #include "memory.hpp"
 #include "parallel.hpp"
 #include "retrieval.hpp"
+#include "unlocked.hpp"
 
 namespace nb = nanobind;
 
@@ -36,7 +37,7 @@ template <typename T, typename Body>
 Out<T> map(size_t length, Body body) {
     auto out = sparsedp::uninitialised<T>(length);
     {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         T* data = out.get();
         sparsedp::parallel_for(length, map_grain, [=](size_t begin, size_t end) {
             for (size_t i = begin; i < end; ++i) data[i] = body(i);

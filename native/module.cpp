@@ -37,7 +37,7 @@ static void flip(InOut array, In<uint64_t> words, uint64_t numerator, unsigned d
     const uint64_t* w = words.data();
     uint64_t* a = array.data();
     const size_t length = array.size();
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     for (size_t i = 0; i < length; ++i) a[i] ^= bernoulli_word(w + i * digits, numerator, digits);
 }
 
@@ -170,7 +170,7 @@ static nb::object hash_fixed_text(uint64_t k0, uint64_t k1, In<uint32_t> data, s
         if (!is_letter(d[i])) return nb::int_(i / width);
     auto out = uninitialised<uint64_t>(length);
     {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         parallel_for(length, size_t{1} << 15, [&](size_t begin, size_t end) {
             std::vector<uint8_t> utf8(4 * width);
             for (size_t i = begin; i < end; ++i) {
@@ -221,7 +221,7 @@ static void embed_columns(InOut array, InMatrix coefficients, uint64_t rows, In<
     const uint64_t *x = ids.data(), *y = heights.data();
     uint64_t* bits = array.data();
     for (size_t i = 0; i < count; ++i) require(y[i] <= levels, "a height exceeds the number of levels");
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     for (size_t i = 0; i < count; ++i) set_unary(layout, bits, x[i], y[i]);
 }
 
@@ -261,7 +261,7 @@ static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t 
     auto out = uninitialised<int64_t>(length);
     size_t bad = length;
     {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         for (size_t i = 0; i < length && bad == length; ++i) {
             if (!(std::fabs(v[i]) < 9223372036854775808.0)) {
                 bad = i;
@@ -311,6 +311,7 @@ static Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
 
 NB_MODULE(_native, m) {
     numpy_bool = nb::object(nb::module_::import_("numpy").attr("bool_")).release().ptr();
+    register_exit();
     register_blocks(m);
     register_readers(m);
     register_retrieval(m);

@@ -26,7 +26,7 @@ static void build_blocks(InOut array, Shape shape,
     require(first + count <= blocks && array.size() == 8 * count, "the array must hold the blocks");
     require(heights.shape(0) == placed.size() && heights.shape(1) == layout.levels, "a height for each key and level");
     require(words.size() == count * layout.cells, "one random word for each cell");
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     size_t tallest[most_levels] = {}, used = 0, table[most_levels];
     const size_t keys = placed.size();
     const uint32_t* h = heights.data();
@@ -84,7 +84,7 @@ static Out<uint64_t> count_symbols(In<uint64_t> array, Shape shape, uint64_t blo
     std::fill_n(out.get(), symbols, 0);
     const auto* bytes = reinterpret_cast<const uint8_t*>(array.data());
     {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         std::mutex guard;
         parallel_for(blocks, size_t{1} << 10, [&](size_t begin, size_t end) {
             std::vector<uint64_t> counts(symbols, 0);

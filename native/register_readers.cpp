@@ -20,7 +20,7 @@ class Table {
         auto stored = uninitialised<bool>(count);
         auto values = uninitialised<int64_t>(count);
         {
-            nb::gil_scoped_release unlocked;
+            Unlocked unlocked;
             parallel_for(count, size_t{1} << 15, [&](size_t begin, size_t end) {
                 for (size_t i = begin; i < end; ++i) {
                     const int64_t at = index_.find(x[i]);
@@ -57,7 +57,7 @@ static Out<double> read_all(const Reader<Source>& reader, const In<uint64_t>& id
     const size_t count = ids.size();
     auto out = uninitialised<double>(count);
     {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         reader.read(ids.data(), count, out.get());
     }
     return own(std::move(out), count);

@@ -22,7 +22,7 @@ static bool solve(nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cp
     constexpr decltype(&solve_packed<1>) solvers[] = {&solve_packed<1>, &solve_packed<2>, &solve_packed<3>,
                                                       &solve_packed<4>, &solve_packed<5>, &solve_packed<6>,
                                                       &solve_packed<7>, &solve_packed<8>};
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     return solvers[width - 1](hash, ids.data(), values.data(), ids.size(), z.data());
 }
 

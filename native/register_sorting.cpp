@@ -13,7 +13,7 @@ static nb::object new_sorted_pairs(IdAt id_at, In<int64_t> values) {
     auto out_ids = uninitialised<uint64_t>(count);
     auto out_values = uninitialised<int64_t>(count);
     {
-        nb::gil_scoped_release unlocked;
+        Unlocked unlocked;
         sort_pairs(id_at, values.data(), count, out_ids.get(), out_values.get());
     }
     return nb::make_tuple(own(std::move(out_ids), count), own(std::move(out_values), count));
@@ -37,14 +37,14 @@ static nb::object placed_pairs(In<uint64_t> ids, In<int64_t> values, uint64_t se
 static size_t summed_runs(InOut ids, InOutSigned values, int64_t limit) {
     require(ids.size() == values.size(), "one value for each id");
     require(limit >= 0, "a limit is not negative");
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     return sum_runs(ids.data(), values.data(), ids.size(), limit);
 }
 
 static size_t cut(InOut ids, InOutSigned values, int64_t limit) {
     require(ids.size() == values.size(), "one value for each id");
     require(limit >= 0, "a limit is not negative");
-    nb::gil_scoped_release unlocked;
+    Unlocked unlocked;
     return cut_pairs(ids.data(), values.data(), ids.size(), limit);
 }
 

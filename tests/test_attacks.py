@@ -125,6 +125,12 @@ def edited(**new: Any) -> Callable[[Header, Header, bytes], bytes]:
     return lambda entries, description, data: join(entries, {**description, **new}, data)
 
 
+def edited_keys(**new: Any) -> Callable[[Header, Header, bytes], bytes]:
+    return lambda entries, description, data: join(
+        entries, {**description, "keys": {**description["keys"], **new}}, data
+    )
+
+
 def with_plan(change: Callable[[Header], None]) -> Callable[[Header, Header, bytes], bytes]:
     def forge(entries: Header, description: Header, data: bytes) -> bytes:
         change(description["plan"])
@@ -149,7 +155,7 @@ def raw(old: str, new: str) -> Callable[[Header, Header, bytes], bytes]:
 
 
 ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = {
-    "a newer format": ("stability", edited(format=2), "has format 2.*upgrade sparsedp"),
+    "a newer format": ("stability", edited(format=3), "has format 3.*upgrade sparsedp"),
     "no format": ("stability", edited(format="1"), "has format '1'"),
     "a part alone": ("stability", edited(kind="part"), "must be a release"),
     "a smaller epsilon": ("stability", edited(epsilon=0.5), "states epsilon = 0.5, but its thresholds guarantee"),
@@ -157,11 +163,17 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
     "no delta": ("retrieval", edited(delta=0), "states delta"),
     "an unknown mechanism": ("stability", edited(mechanism="magic"), "no mechanism 'magic'"),
     "another mechanism": ("stability", edited(mechanism="threshold"), "plan"),
-    "parts in a file": ("stability", edited(parts=[{"file": "/etc/passwd", "sha256": "0" * 64}]), "is a directory"),
+    "parts in a file": ("stability", edited(parts=2), "number of digests"),
     "a foreign field": ("stability", edited(comment="hello"), "must have the fields"),
-    "another domain": ("tight-alp-domain", edited(keys={"domain": 99, "seed": None}), "keys must be those"),
-    "no seed": ("stability", edited(keys={"domain": str(2**64), "seed": None}), "keys must be those"),
-    "a long seed": ("stability", edited(keys={"domain": str(2**64), "seed": [1, 2, 3]}), "two words"),
+    "another domain": (
+        "tight-alp-domain",
+        edited(keys={"kind": "integer", "domain": 99, "seed": None}),
+        "keys must be those",
+    ),
+    "keys of an unknown kind": ("stability", edited_keys(kind="float"), "must be one of None, text, bytes, integer"),
+    "integers of a domain as text": ("tight-alp-domain", edited_keys(kind="text"), "must be one of integer"),
+    "no seed": ("stability", edited_keys(seed=None), "keys must be those"),
+    "a long seed": ("stability", edited_keys(seed=[1, 2, 3]), "two words"),
     "half the noise": (
         "stability",
         with_plan(lambda plan: plan["stage"]["noise"]["magnitude"].__setitem__("tail", "18000000000000000000")),
@@ -186,6 +198,31 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
         "stability-wide",
         with_plan(lambda plan: plan["stage"].__setitem__("unit", 4)),
         "smallest power of two that reaches the distance",
+    ),
+    "another recipe": (
+        "tight-alp",
+        with_plan(lambda plan: plan["blocks"]["ladder"]["recipe"].__setitem__("growth", 2.5)),
+        "gives other masses",
+    ),
+    "a recipe that grows without end": (
+        "tight-alp",
+        with_plan(lambda plan: plan["blocks"]["ladder"]["recipe"].__setitem__("growth", 1e300)),
+        "the growth must be",
+    ),
+    "anchors in disorder": (
+        "tight-alp",
+        with_plan(lambda plan: plan["blocks"]["ladder"]["recipe"]["anchors"].reverse()),
+        "anchors must ascend",
+    ),
+    "another price of sizing": (
+        "tight-alp-sized",
+        with_plan(lambda plan: plan["problem"].__setitem__("sizing_loss", "0.001")),
+        "must be that of its noise",
+    ),
+    "no noise of sizing": (
+        "tight-alp-sized",
+        with_plan(lambda plan: plan["problem"].pop("sizing_noise")),
+        "must state its noise",
     ),
     "a ladder above the threshold": (
         "tight-alp",
@@ -287,11 +324,22 @@ def rewritten(content: bytes, change: Callable[[Header, dict[str, np.ndarray]], 
         storage.write(file, container.description, arrays)
 
 
-def shift_mass(_: Header, arrays: dict[str, np.ndarray]) -> None:
+def in_matrices(description: Header, arrays: dict[str, np.ndarray]) -> None:
+    """The ladder as files of format 1 have it: all of its masses."""
+    ladder = make("tight-alp").plan.blocks.ladder  # type: ignore[attr-defined]  # of a TightAlpPlan
+    levels = [{"start": level.start, "bits": level.bits, "word_bits": 64} for level in ladder.levels]
+    description["plan"]["blocks"]["ladder"] = {"levels": levels}
+    for at, level in enumerate(ladder.levels):
+        arrays[f"plan.blocks.ladder.levels.{at}.masses"] = np.array(level.masses, np.uint64)
+
+
+def shift_mass(description: Header, arrays: dict[str, np.ndarray]) -> None:
+    in_matrices(description, arrays)
     arrays["plan.blocks.ladder.levels.0.masses"][0, 0] += 1
 
 
 def wide_symbols(description: Header, arrays: dict[str, np.ndarray]) -> None:
+    in_matrices(description, arrays)
     levels = description["plan"]["blocks"]["ladder"]["levels"]
     start = 0
     for at, level in enumerate(levels):
@@ -302,7 +350,8 @@ def wide_symbols(description: Header, arrays: dict[str, np.ndarray]) -> None:
     description["plan"]["blocks"]["rows"] = [10] * len(levels)
 
 
-def tall_ladder(_: Header, arrays: dict[str, np.ndarray]) -> None:
+def tall_ladder(description: Header, arrays: dict[str, np.ndarray]) -> None:
+    in_matrices(description, arrays)
     arrays["plan.blocks.ladder.levels.0.masses"] = np.full((50_000, 16), 1 << 60, np.uint64)
 
 

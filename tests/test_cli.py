@@ -225,8 +225,8 @@ def test_damaged_files_end_with_1(visits: Path) -> None:
 
 def test_releases_made_for_tests_are_refused(tmp_path: Path) -> None:
     make("tight-alp").save(tmp_path / "a.sparsedp")
-    assert "protects nobody" in run("lookup", tmp_path / "a.sparsedp", "x", code=1).stderr
-    run("lookup", tmp_path / "a.sparsedp", "x", "--allow-reproducible")
+    assert "protects nobody" in run("lookup", tmp_path / "a.sparsedp", "7", code=1).stderr
+    run("lookup", tmp_path / "a.sparsedp", "7", "--allow-reproducible")
     assert "MADE FOR TESTS" in run("info", tmp_path / "a.sparsedp").stdout
 
 

@@ -19,7 +19,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import sparsedp
-from releases import KEYS, VARIANTS, answers, make
+from releases import DIRECTORIES, KEYS, VARIANTS, answers, make
 from sparsedp import FormatError, Release, ReproducibleReleaseError
 
 
@@ -209,3 +209,37 @@ def test_paths_that_hold_no_release(what: str, tmp_path: Path) -> None:
     else:
         with pytest.raises(FileNotFoundError):
             make("threshold").save(tmp_path / "no" / "a.sparsedp")
+
+
+@pytest.mark.parametrize("name", [*VARIANTS, *DIRECTORIES])
+def test_the_size_that_is_told_is_that_of_the_file(name: str, tmp_path: Path) -> None:
+    release, path = make(name), tmp_path / "a.sparsedp"
+    release.save(path)
+    files = list(path.iterdir()) if path.is_dir() else [path]
+    assert release.nbytes == sum(file.stat().st_size for file in files)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 20, 100])
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+def test_a_release_of_a_few_keys_takes_little_space(sensitivity: int, delta: float) -> None:
+    counts = {"a": 5, "b": 100}
+    release = sparsedp.release(counts, epsilon=1.0, delta=delta, sensitivity=sensitivity, mechanism="tight-alp")
+    assert release.nbytes <= 10_000
+
+
+@pytest.mark.parametrize("parts", [1, 500])
+def test_the_header_of_a_large_release_is_short(parts: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.sparsedp"
+    sparsedp.release({"a": 5}, epsilon=0.1, sensitivity=20, nonzero=10**6, parts=parts).save(path)
+    header = path if parts == 1 else path / "release.sparsedp"
+    assert int.from_bytes(header.read_bytes()[:8], "little") < 20_000
+
+
+def test_a_release_from_an_old_file_is_saved_in_the_format_it_had(tmp_path: Path) -> None:
+    for old in sorted((Path(__file__).parent / "golden" / "format-1").glob("*.sparsedp")):
+        release = sparsedp.load(old, allow_reproducible=True)
+        release.save(tmp_path / old.name)
+        again = sparsedp.load(tmp_path / old.name, allow_reproducible=True)
+        assert again.format == 1
+        assert again.nbytes == release.nbytes
+        np.testing.assert_array_equal(again.lookup(np.arange(100)), release.lookup(np.arange(100)))

@@ -205,7 +205,7 @@ def test_ids_depend_on_the_seed() -> None:
 def test_hash_seeds_are_drawn_as_two_words() -> None:
     space = KeySpace.draw(None, ReproducibleRandomness(1))
     assert space == KeySpace(1 << 64, tuple(ReproducibleRandomness(1).words(2).tolist()))
-    assert KeySpace.draw(10, ReproducibleRandomness(1)) == KeySpace(10, None)
+    assert KeySpace.draw(10, ReproducibleRandomness(1)) == KeySpace(10, None, "integer")
 
 
 REFUSED: list[tuple[list[object], type[InputError], str, str]] = [

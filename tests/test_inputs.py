@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sparsedp
-from sparsedp import InputError, ParameterError
+from sparsedp import InputError, KeyTypeError, ParameterError
 from sparsedp.hashing import HASHED_DOMAIN, KeySpace
 from sparsedp.inputs import Pairs, cut, key_ids, read_pairs, to_cells
 from sparsedp.privacy import Neighbours
@@ -26,7 +26,7 @@ from sparsedp.randomness import Randomness, ReproducibleRandomness, Words, repro
 from sparsedp.table import LARGEST_COUNT
 
 DOMAIN = 10
-INTEGERS = KeySpace(DOMAIN, None)
+INTEGERS = KeySpace(DOMAIN, None, "integer")
 HASHED = KeySpace(HASHED_DOMAIN, (1, 2))
 COUNTS = {3: 5, 1: 2, 9: 7}
 KEYS, VALUES = list(COUNTS), list(COUNTS.values())
@@ -36,7 +36,7 @@ def read(counts: object, space: KeySpace, step: Fraction | None = None) -> dict[
     """The ids and cells that a mechanism would see."""
     pairs = read_pairs(counts, signed=True, step=step)
     neighbours = Neighbours() if step is None else Neighbours(step=step, real=True)
-    ids, cells = to_cells(key_ids(pairs, space), pairs, neighbours, ReproducibleRandomness(0))
+    ids, cells = to_cells(key_ids(pairs, space)[0], pairs, neighbours, ReproducibleRandomness(0))
     ids, cells = cut(ids, cells, None)
     return dict(zip(ids.tolist(), cells.tolist(), strict=True))
 
@@ -128,7 +128,7 @@ def test_text_keys_are_read_from_every_container(counts: object) -> None:
 def test_the_length_of_a_sparse_row_is_its_domain() -> None:
     row = sp.csr_array(dense_row())
     assert sparsedp.release(row, epsilon=1).key_space == INTEGERS
-    assert sparsedp.release(row, epsilon=1, domain=DOMAIN + 5).key_space == KeySpace(DOMAIN + 5, None)
+    assert sparsedp.release(row, epsilon=1, domain=DOMAIN + 5).key_space == KeySpace(DOMAIN + 5, None, "integer")
     with pytest.raises(ParameterError, match="domain must be at least the length 10 of the sparse row, got 9"):
         sparsedp.release(row, epsilon=1, domain=DOMAIN - 1)
 
@@ -240,7 +240,7 @@ EMPTY: dict[str, object] = {
     "lists": ([], []),
     "arrays": (np.array([]), np.array([])),
     "Arrow arrays": (pa.array([]), pa.array([])),
-    "Arrow table": pa.table({"key": pa.array([], pa.string()), "value": pa.array([], pa.int64())}),
+    "Arrow table": pa.table({"key": pa.array([], pa.int64()), "value": pa.array([], pa.int64())}),
     "pandas series": pd.Series([], dtype=float),
     "pandas frame": pd.DataFrame({"key": [], "value": []}),
     "polars frame": pl.DataFrame({"key": [], "value": []}),
@@ -252,6 +252,12 @@ EMPTY: dict[str, object] = {
 def test_no_counts_are_fine_in_every_container(container: str) -> None:
     assert read(EMPTY[container], HASHED) == {}
     assert read(EMPTY[container], INTEGERS, step=Fraction(1, 2)) == {}
+
+
+def test_a_column_of_another_type_is_refused_also_when_it_is_empty() -> None:
+    for values in ([], ["a"]):
+        with pytest.raises(KeyTypeError, match="integer"):
+            read((pa.array(values, pa.string()), [1] * len(values)), INTEGERS)
 
 
 MALFORMED: list[tuple[object, str]] = [

@@ -66,12 +66,15 @@ def test_a_rare_key_is_not_named_for_a_frequent_one_of_its_fingerprint(monkeypat
     # of a pair only one that is stored alone is named. Catches merging by fingerprint (which names all rare keys), and
     # naming by a search for the fingerprint (which names half of them).
     pairs = 20_000
-    real = KeySpace.ids
+    real = KeySpace.read
 
-    def colliding(self: KeySpace, keys: object) -> Any:
-        return np.concatenate([real(self, np.arange(pairs))] * 2) if len(keys) == 2 * pairs else real(self, keys)  # type: ignore[arg-type]
+    def colliding(self: KeySpace, keys: Any) -> Any:
+        if len(keys) != 2 * pairs:
+            return real(self, keys)
+        ids, kind = real(self, np.arange(pairs))
+        return np.concatenate([ids, ids]), kind
 
-    monkeypatch.setattr(KeySpace, "ids", colliding)
+    monkeypatch.setattr(KeySpace, "read", colliding)
     keys = np.arange(2 * pairs)
     for mechanism in ("stability", "tight-alp"):
         options: dict[str, Any] = {"mechanism": mechanism, "nonzero": 2 * pairs, "keep_keys": True}

@@ -52,7 +52,7 @@ def test_symbols_one_count_apart_follow_clamped_geometric_noise() -> None:
 
 @pytest.mark.parametrize("budgets", [[1.0], [0.3] * 7, [0.01] * 500, [2.0, 0.1, 0.5], [30.0]])
 def test_the_climb_is_the_fastest_there_is(budgets: list[float]) -> None:
-    climb = fastest_climb(budgets)
+    climb = fastest_climb(np.exp(budgets)).tolist()
     assert len(climb) == len(budgets) + 1
     assert climb[-1] == 1 - climb[0]
     for w, (g, after) in zip(budgets, pairwise(climb), strict=True):
@@ -65,7 +65,7 @@ def test_two_symbols_are_the_tight_bit() -> None:
     # A level of length L = 2 ln(1/(2p)) between the flip probabilities p and 1 - p.
     for p in (1 / 16, 1 / 32):
         length = 2 * math.log(1 / (2 * p))
-        assert fastest_climb([length / 2000] * 2000)[0] == pytest.approx(p, rel=1e-3)
+        assert fastest_climb(np.exp(np.full(2000, length / 2000)))[0] == pytest.approx(p, rel=1e-3)
 
 
 def test_anchors_cut_the_budget_evenly() -> None:
@@ -89,12 +89,12 @@ def test_masses_are_whole_positive_and_complete(budgets: list[float]) -> None:
 
 
 def test_rounding_keeps_the_proportions() -> None:
-    row = np.array([0.5, 0.3, 0.2 - 1e-18, 1e-18])
-    masses = whole_masses(row, 64)
+    masses = whole_masses(np.array([[0.5, 0.3, 0.2 - 1e-18, 1e-18]]), 64)[0].tolist()
     assert masses[3] == 1 << 12  # the least
     assert masses[1] == round(0.3 * 2**64)
     assert sum(masses) == 1 << 64
-    assert whole_masses(np.array([1.0, 1e-30]), 8) == (255, 1)
+    assert whole_masses(np.array([[1.0, 1e-30], [0.25, 0.75]]), 8).tolist() == [[255, 1], [64, 192]]
+    assert whole_masses(np.array([[1.0, 1e-30]]), 64).tolist() == [[(1 << 64) - (1 << 12), 1 << 12]]
 
 
 def test_ratios_are_rounded_up_by_almost_nothing() -> None:

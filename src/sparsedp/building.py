@@ -15,7 +15,7 @@ from .contributions import BoundedCounts, Contribution
 from .errors import ParameterError
 from .files import Contents, check_new, staged, write_header, write_part
 from .hashing import KeySpace, Partition
-from .inputs import Cells, CountsLike, Pairs, check_domain, cut, key_ids, read_pairs, to_cells
+from .inputs import Cells, CountsLike, Pairs, check_domain, check_key_type, cut, key_ids, read_pairs, to_cells
 from .keeping import keep
 from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
 from .naming import NamedCells, distinct_rows, rereadable, to_named_cells
@@ -51,6 +51,7 @@ def release(
     parts: int = 1,
     path: str | os.PathLike[str] | None = None,
     keep_keys: bool = False,
+    key_type: str | None = None,
     sizing_share: float = SIZING_SHARE,
     ledger: LedgerLike | None = None,
     dataset: str = DEFAULT_DATASET,
@@ -90,6 +91,10 @@ def release(
         Write the release there and open it from there. Parts are written as they are built, and leave memory.
     keep_keys
         Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See `Release.kept_keys`.
+    key_type
+        The kind of the keys: "text", "bytes" or "integer". A release answers for keys of one kind, which is published.
+        Columns have a type that tells it. Of a dict or a list the first key tells, and without any key they are taken
+        for text: state it if keys are not text and there may be none.
     ledger, dataset
         Debit the budget of a data set in this ledger, before any noise is drawn.
     options
@@ -116,6 +121,7 @@ def release(
         keep_keys=keep_keys,
     )
     share = check_sizing_share(sizing_share)
+    stated = check_key_type(key_type, problem.hashed)
     # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
     draft = draft_plan(problem, mechanism, share, options)
     plan = draft.finish(0)
@@ -131,7 +137,7 @@ def release(
     space = KeySpace.draw(domain, randomness)
     if keep_keys:
         pairs = rereadable(pairs)
-    ids = key_ids(pairs, space)
+    ids, space = key_ids(pairs, space, stated)
     rows = distinct_rows(ids, pairs) if keep_keys else None
     if path is not None:
         check_new(Path(path), parts)

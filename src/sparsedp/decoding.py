@@ -98,13 +98,6 @@ class Decoder:
             return mean
         raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
 
-    def variances(self, prior: str) -> Floats:
-        """The posterior variance of every pattern."""
-        masses = np.diff(self._posterior(prior), prepend=0.0, axis=1)
-        counts = self.grid.astype(np.float64)
-        spread: Floats = masses @ counts**2 - (masses @ counts) ** 2
-        return spread
-
     def intervals(self, failure: float, prior: str) -> tuple[Floats, Floats]:
         """Bounds of every pattern, each side missed with at most half of the failure probability.
 

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,12 +17,14 @@ from typing import Any
 import numpy as np
 
 from .errors import FormatError
-from .hashing import KeySpace
+from .hashing import KEY_KINDS, KeyKind, KeySpace
 from .keeping import wrong_keys
 from .mechanisms import MECHANISMS, Arrays, DivisiblePlan, Parts, Plan, check_privacy
-from .schema import check_names, decode, encode, encode_scalar
+from .schema import Source, check_names, decode, decode_plan, encode, encode_scalar
 from .storage import (
+    NO_DIGEST,
     Container,
+    blank_checksums,
     check_writable,
     checksums,
     from_bytes,
@@ -30,14 +32,16 @@ from .storage import (
     naming,
     read,
     replacing,
+    size_of,
     sync_directory,
     write,
 )
 
-FORMAT = 1
+FORMAT = 2
 HEADER_NAME = "release.sparsedp"
 _NEGATIVE = "negative."
 _PLAN = "plan"
+_DIGESTS = "parts.sha256"
 
 _RELEASE_FIELDS = {
     "format",
@@ -63,6 +67,7 @@ class Contents:
     key_space: KeySpace
     sides: tuple[Parts, ...]
     reproducible: bool
+    format: int = FORMAT  # of the file it is from; saved again, it stays what it was
     digest: str | None = None  # of the header of the file, when there is one
 
 
@@ -76,10 +81,13 @@ def save(contents: Contents, path: Path) -> None:
     parts = contents.plan.problem.parts
     if parts == 1:
         with replacing(path) as file:
-            _write_release(file, contents, _prefixed([side[0] for side in contents.sides]), [])
+            write(file, *_described(contents, _prefixed([side[0] for side in contents.sides]), [], checksums))
         return
     with staged(path) as directory:
-        digests = [write_part(directory, part, parts, [side[part] for side in contents.sides]) for part in range(parts)]
+        digests = [
+            write_part(directory, part, parts, [side[part] for side in contents.sides], contents.format)
+            for part in range(parts)
+        ]
         write_header(directory, contents, digests)
 
 
@@ -108,30 +116,29 @@ def staged(path: Path) -> Iterator[Path]:
             raise
 
 
-def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays]) -> str:
+def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays], version: int = FORMAT) -> str:
     """Write one part of a release and give the digest that its header file must list."""
     arrays = _prefixed(sides)
     sums = checksums(arrays)
     with replacing(directory / part_name(part)) as file:
-        return write(file, {**_common("part"), "part": part, "of": of, "checksums": sums}, arrays)
+        return write(file, _part_description(version, part, of, sums), arrays)
 
 
 def write_header(directory: Path, contents: Contents, digests: list[str]) -> None:
     """Write the file that makes a release of its parts."""
-    parts = [{"file": part_name(part), "sha256": digest} for part, digest in enumerate(digests)]
     with replacing(directory / HEADER_NAME) as file:
-        _write_release(file, contents, {}, parts)
+        write(file, *_described(contents, {}, digests, checksums))
 
 
 def to_bytes(contents: Contents) -> bytes:
     """The file of a release of one part, in memory."""
     file = io.BytesIO()
-    _write_release(file, contents, _prefixed([side[0] for side in contents.sides]), [])
+    write(file, *_described(contents, _prefixed([side[0] for side in contents.sides]), [], checksums))
     return file.getvalue()
 
 
-def _common(kind: str) -> dict[str, Any]:
-    return {"format": FORMAT, "written_by": f"sparsedp {metadata.version('sparsedp')}", "kind": kind}
+def _common(version: int, kind: str) -> dict[str, Any]:
+    return {"format": version, "written_by": f"sparsedp {metadata.version('sparsedp')}", "kind": kind}
 
 
 def _prefixed(sides: Sequence[Arrays]) -> Arrays:
@@ -139,26 +146,52 @@ def _prefixed(sides: Sequence[Arrays]) -> Arrays:
     return {prefix + name: array for prefix, side in named for name, array in side.items()}
 
 
-def _write_release(file: Any, contents: Contents, arrays: Arrays, parts: list[dict[str, str]]) -> None:
-    plan, space = contents.plan, contents.key_space
-    matrices: Arrays = {}
-    encoded = encode(plan, _PLAN, matrices)
-    arrays = arrays | matrices
+def nbytes(contents: Contents) -> int:
+    """The bytes of the file, or of all files, that `save` writes."""
+    parts = contents.plan.problem.parts
+    each = [_prefixed([side[part] for side in contents.sides]) for part in range(parts)]
+    if parts == 1:
+        return size_of(*_described(contents, each[0], [], blank_checksums))
+    header = size_of(*_described(contents, {}, [NO_DIGEST] * parts, blank_checksums))
+    described = (
+        (_part_description(contents.format, part, parts, blank_checksums(own)), own) for part, own in enumerate(each)
+    )
+    return header + sum(size_of(*file) for file in described)
+
+
+def _part_description(version: int, part: int, of: int, sums: dict[str, str]) -> dict[str, Any]:
+    return {**_common(version, "part"), "part": part, "of": of, "checksums": sums}
+
+
+def _described(
+    contents: Contents, arrays: Arrays, digests: list[str], sums: Callable[[Arrays], dict[str, str]]
+) -> tuple[dict[str, Any], Arrays]:
+    """The description of a release, and its arrays with those of the plan and the digests of its parts."""
+    plan, space, typed = contents.plan, contents.key_space, contents.format >= 2
+    own: Arrays = {}
+    encoded = encode(plan, _PLAN, own)
+    parts: Any = len(digests)
+    if not typed:
+        parts = [{"file": part_name(part), "sha256": digest} for part, digest in enumerate(digests)]
+    elif digests:
+        own[_DIGESTS] = np.frombuffer(bytes.fromhex("".join(digests)), np.uint8).reshape(len(digests), -1)
+    keys = {
+        "domain": encode_scalar(space.domain),
+        "seed": None if space.seed is None else [encode_scalar(word) for word in space.seed],
+    }
+    arrays = arrays | own
     description = {
-        **_common("release"),
+        **_common(contents.format, "release"),
         "reproducible": contents.reproducible,
         "mechanism": plan.mechanism,
         "epsilon": plan.epsilon,
         "delta": plan.delta,
-        "keys": {
-            "domain": encode_scalar(space.domain),
-            "seed": None if space.seed is None else [encode_scalar(word) for word in space.seed],
-        },
+        "keys": {"kind": space.kind, **keys} if typed else keys,
         "plan": encoded,
-        "checksums": checksums(arrays),
+        "checksums": sums(arrays),
         "parts": parts,
     }
-    write(file, description, arrays)
+    return description, arrays
 
 
 @contextmanager
@@ -204,13 +237,9 @@ def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
         raise FormatError(f"a directory without {HEADER_NAME}: no release, or an unfinished one")
     header = read(path if directory is None else directory / HEADER_NAME)
     _check_description(header, "release", _RELEASE_FIELDS)
-    listed = header.description["parts"]
-    if not isinstance(listed, list) or bool(listed) != (directory is not None) or len(listed) == 1:
+    listed = _listed_parts(header)
+    if bool(listed) != (directory is not None) or len(listed) == 1:
         raise FormatError("a release of several parts is a directory, and one of a single part is a file")
-    for at, entry in enumerate(listed):
-        check_names(entry, {"file", "sha256"}, f"parts.{at}")
-        if entry["file"] != part_name(at):  # also keeps a file from naming files elsewhere
-            raise FormatError(f"part {at} must be called {part_name(at)}, got {entry['file']!r:.60}")
     if directory is None:
         return header, ()
 
@@ -220,7 +249,7 @@ def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
         _check_description(part, "part", _PART_FIELDS)
         if (part.description["part"], part.description["of"]) != (at, len(listed)):
             raise FormatError(f"{part_name(at)} must be part {at} of {len(listed)}")
-        if part.digest != listed[at]["sha256"]:
+        if part.digest != listed[at] or part.description["format"] != header.description["format"]:
             raise FormatError(f"{part_name(at)} is not the part that {HEADER_NAME} lists")
         return part
 
@@ -228,11 +257,34 @@ def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
         return header, tuple(pool.map(open_part, range(len(listed))))
 
 
+def _listed_parts(header: Container) -> list[str]:
+    """The digests of the part files, if there are any; their names follow from their numbers."""
+    stated = header.description["parts"]
+    if header.description["format"] == 1:
+        if not isinstance(stated, list):
+            raise FormatError("parts must be a list")
+        for at, entry in enumerate(stated):
+            check_names(entry, {"file", "sha256"}, f"parts.{at}")
+            if entry["file"] != part_name(at):
+                raise FormatError(f"part {at} must be called {part_name(at)}, got {entry['file']!r:.60}")
+        return [entry["sha256"] for entry in stated]
+    if type(stated) is int and stated == 0 and _DIGESTS not in header.arrays:
+        return []
+    digests = header.arrays.get(_DIGESTS, np.empty(0, np.uint8))
+    if type(stated) is not int or digests.dtype != np.uint8 or digests.shape != (stated, 32) or not stated:
+        raise FormatError(f"parts must be the number of digests of 32 bytes in {_DIGESTS}")
+    if checksums({_DIGESTS: digests})[_DIGESTS] != header.description["checksums"][_DIGESTS]:
+        raise FormatError("the list of parts fails its checksum: the file is damaged")
+    return [digest.tobytes().hex() for digest in digests]
+
+
 def _check_description(container: Container, kind: str, names: set[str]) -> None:
     description = container.description
     version = description.get("format")
-    if type(version) is not int or version != FORMAT:
-        raise FormatError(f"the file has format {version!r:.20}, this version reads format {FORMAT}; upgrade sparsedp")
+    if type(version) is not int or not 1 <= version <= FORMAT:
+        raise FormatError(
+            f"the file has format {version!r:.20}, and formats up to {FORMAT} are known; upgrade sparsedp"
+        )
     if description.get("kind") != kind:
         raise FormatError(f"the file must be a {kind}, got {description.get('kind')!r:.20}")
     check_names(description, names, "the description")
@@ -254,11 +306,11 @@ def _contents(header: Container, parts: tuple[Container, ...]) -> Contents:
     matrices = {name: array for name, array in header.arrays.items() if name.startswith(_PLAN + ".")}
     if checksums(matrices).items() - description["checksums"].items():
         raise FormatError("the thresholds of the plan fail their checksum: the file is damaged")
-    plan: Plan = decode(MECHANISMS[mechanism], description["plan"], _PLAN, matrices)
+    plan: Plan = decode_plan(MECHANISMS[mechanism], description["plan"], _PLAN, description["format"], matrices)
     if matrices:
         raise FormatError(f"array {next(iter(matrices))!r} has no place in the plan")
     _check_guarantee(plan, description)
-    own = {name: array for name, array in header.arrays.items() if not name.startswith(_PLAN + ".")}
+    own = {name: array for name, array in header.arrays.items() if not _is_of_header(name)}
     if plan.problem.parts > 1 and not isinstance(plan, DivisiblePlan):
         raise FormatError(f"a release of {mechanism} has one part only")
     if len(parts) != (plan.problem.parts if plan.problem.parts > 1 else 0):
@@ -271,10 +323,16 @@ def _contents(header: Container, parts: tuple[Container, ...]) -> Contents:
         raise FormatError("there are arrays that the mechanism does not have")
     for side_parts in sides:
         _refuse(plan.wrong_arrays(side_parts, thorough=False))
+    if description["format"] >= 2 and plan.problem.sizing_loss and plan.problem.sizing_noise is None:
+        raise FormatError("a size that was estimated must state its noise")
     if plan.problem.keep_keys and not plan.keeps_keys:
         raise FormatError(f"a release of {mechanism} keeps no keys")
-    space = _key_space(description["keys"], plan)
-    return Contents(plan.observed(sides[0]), space, sides, description["reproducible"], header.digest)
+    space, version = _key_space(description, plan), description["format"]
+    return Contents(plan.observed(sides[0]), space, sides, description["reproducible"], version, header.digest)
+
+
+def _is_of_header(name: str) -> bool:
+    return name == _DIGESTS or name.startswith(_PLAN + ".")
 
 
 def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
@@ -306,15 +364,25 @@ def _take(arrays: Arrays, plan: Plan, side: int) -> Arrays:
     return taken
 
 
-def _key_space(keys: Any, plan: Plan) -> KeySpace:
-    check_names(keys, {"domain", "seed"}, "keys")
-    domain = decode(int, keys["domain"], "keys.domain", {})
-    seed = decode(tuple[int, ...] | None, keys["seed"], "keys.seed", {})
+def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:
+    keys, typed = description["keys"], description["format"] >= 2
+    check_names(keys, {"domain", "seed"} | ({"kind"} if typed else set()), "keys")
+    source = Source(description["format"], {}, {})
+    domain = decode(int, keys["domain"], "keys.domain", source)
+    seed = decode(tuple[int, ...] | None, keys["seed"], "keys.seed", source)
     if domain != plan.problem.domain or (seed is not None) != plan.problem.hashed:
         raise FormatError("keys must be those of the plan")
     if seed is not None and (len(seed) != 2 or not all(0 <= word < 1 << 64 for word in seed)):
         raise FormatError("keys.seed must be two words of 64 bits")
-    return KeySpace(domain, seed)
+    if seed is None:
+        kinds: tuple[KeyKind | None, ...] = ("integer",)
+    else:  # a file of format 1 does not tell
+        kinds = (None, *KEY_KINDS) if typed else (None,)
+    stated = keys["kind"] if typed else kinds[0]
+    for kind in kinds:
+        if stated == kind:
+            return KeySpace(domain, seed, kind)
+    raise FormatError(f"keys.kind must be one of {', '.join(map(str, kinds))}, got {stated!r:.40}")
 
 
 def _refuse(wrong: Any) -> None:

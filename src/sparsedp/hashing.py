@@ -5,16 +5,19 @@ followed by one tag: `s`, `b`, `i` for integers in [-2^63, 2^63) and `u` for int
 b"1" are three keys, and different keys have different bytes. The fingerprint is SipHash-2-4 under a fresh public
 seed. With an explicit domain, keys are integers in [0, domain) and are their own ids.
 
+A release knows the kind of its keys and answers for no other: 1 and "1" are different keys, and whoever asks for one of
+the two means the one that was counted.
+
 Hash seeds are drawn independently of the data, so privacy holds for every outcome of them; they are published.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +27,19 @@ from .errors import InputError, KeyTypeError, MissingDependencyError
 from .randomness import Randomness, Words
 
 Key: TypeAlias = str | bytes | int
+KeyKind: TypeAlias = Literal["text", "bytes", "integer"]
+
+KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
+_KIND_OF_TYPE: dict[type, KeyKind] = {str: "text", bytes: "bytes", int: "integer"}
+_KIND_NAMES: dict[KeyKind, str] = {"text": "text (str)", "bytes": "bytes", "integer": "integers"}
+_CONVERSIONS: dict[tuple[KeyKind, KeyKind], str] = {
+    ("text", "integer"): "ask for str(key)",
+    ("text", "bytes"): "ask for key.decode()",
+    ("bytes", "text"): "ask for key.encode()",
+    ("bytes", "integer"): "ask for the bytes that were counted",
+    ("integer", "text"): "ask for int(key)",
+    ("integer", "bytes"): "ask for int(key)",
+}
 
 HASHED_DOMAIN = 1 << 64
 ROW_PRIME = (1 << 89) - 1
@@ -36,41 +52,52 @@ class KeySpace:
 
     domain: int
     seed: tuple[int, int] | None
+    kind: KeyKind | None = None  # of the keys that are answered; None for any, as in files that do not tell
 
     @classmethod
     def draw(cls, domain: int | None, randomness: Randomness) -> KeySpace:
         """Integer keys of a given domain, or hashed keys under a fresh seed."""
         if domain is not None:
-            return cls(domain, None)
+            return cls(domain, None, "integer")
         k0, k1 = randomness.words(2).tolist()
         return cls(HASHED_DOMAIN, (k0, k1))
 
     def id(self, key: Key) -> int:
         """The id of one key."""
-        if self.seed is not None:
+        if self.seed is not None and (self.kind is None or _KIND_OF_TYPE.get(type(key)) == self.kind):
             fingerprint = _native.hash_key(self.seed[0], self.seed[1], key)
             if fingerprint is not None:
                 return fingerprint
-        return int(self._from_sequence([key])[0])  # and say what is wrong with a bad one
+        return int(self.ids([key])[0])  # and say what is wrong with a bad one
 
     def ids(self, keys: object) -> Words:
-        """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable of keys."""
+        """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable of keys.
+
+        `KeyTypeError` if they are of another kind than those of the release.
+        """
+        ids, kind = self.read(keys)
+        if len(ids) and self.kind is not None and kind != self.kind:
+            raise wrong_kind(self.kind, kind)
+        return ids
+
+    def read(self, keys: object) -> tuple[Words, KeyKind | None]:
+        """The ids of keys and their kind; None if nothing tells it: no key is there, nor a type of the column."""
         if isinstance(keys, (str, bytes)):
             raise KeyTypeError(f"keys must be a collection of keys, got the single key {keys!r}; use release[key]")
         if isinstance(keys, (list, tuple)):
-            return self._from_sequence(keys)
+            return self._from_sequence(keys), _kind_of_first(keys)
         if isinstance(keys, np.ndarray):
-            return self._from_numpy(keys)
+            return self._from_numpy(keys), _kind_of_array(keys)
         if hasattr(keys, "to_numpy") and isinstance(getattr(keys, "dtype", None), np.dtype):
-            return self._from_numpy(keys.to_numpy())  # a pandas column that is a NumPy array
+            return self.read(keys.to_numpy())  # a pandas column that is a NumPy array
         if arrow.is_pandas(keys):
             return self._from_pandas(keys)
         if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
-            return arrow.key_ids(self, keys)
+            return self._from_arrow(keys)
         if hasattr(keys, "to_numpy"):
-            return self._from_numpy(np.asarray(keys.to_numpy()))
+            return self.read(np.asarray(keys.to_numpy()))
         if isinstance(keys, Iterable):
-            return self._from_sequence(list(keys))
+            return self.read(list(keys))
         raise KeyTypeError(f"keys must be a collection of str, bytes or int, got {type(keys).__name__}")
 
     def integers(self, values: np.ndarray) -> Words:
@@ -103,13 +130,17 @@ class KeySpace:
             )
         return self.seed
 
-    def _from_pandas(self, keys: Any) -> Words:
+    def _from_pandas(self, keys: Any) -> tuple[Words, KeyKind | None]:
         arrow.refuse_missing(keys, "key")
         # Strings, bytes, categories; numbers are NumPy arrays but for their nulls.
         if keys.dtype.kind in "OU" and not arrow.has_mixed_categories(keys):
             with suppress(MissingDependencyError):  # then they are read one by one
-                return arrow.key_ids(self, keys)
-        return self._from_numpy(arrow.pandas_to_numpy(keys))
+                return self._from_arrow(keys)
+        return self.read(arrow.pandas_to_numpy(keys))
+
+    def _from_arrow(self, keys: object) -> tuple[Words, KeyKind | None]:
+        column = arrow.as_chunked_array(keys)
+        return arrow.key_ids(self, column), arrow.key_kind(column.type)
 
     def _from_numpy(self, keys: np.ndarray) -> Words:
         if keys.ndim != 1:
@@ -162,6 +193,26 @@ class KeySpace:
                 f"key {key!r} at position {position} must be in [-2^63, 2^64); use str for larger integers"
             )
         raise InputError(f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes")
+
+
+def wrong_kind(wanted: KeyKind, got: KeyKind | None) -> KeyTypeError:
+    """What to say of keys of another kind than those that were counted."""
+    if got is None:
+        return KeyTypeError(f"the keys of this release are {_KIND_NAMES[wanted]}, got others")
+    fix = _CONVERSIONS[wanted, got]
+    return KeyTypeError(f"the keys of this release are {_KIND_NAMES[wanted]}, got {_KIND_NAMES[got]}; {fix}")
+
+
+def _kind_of_array(keys: np.ndarray) -> KeyKind | None:
+    kinds: dict[str, KeyKind] = {"i": "integer", "u": "integer", "U": "text", "T": "text", "S": "bytes"}
+    return _kind_of_first(keys[:1].tolist()) if keys.dtype.kind == "O" else kinds.get(keys.dtype.kind)
+
+
+def _kind_of_first(keys: Sequence[Key]) -> KeyKind | None:
+    """The kind of keys that are all of one: that of the first."""
+    if not keys:
+        return None
+    return "text" if isinstance(keys[0], str) else "bytes" if isinstance(keys[0], bytes) else "integer"
 
 
 @dataclass(frozen=True)

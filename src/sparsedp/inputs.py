@@ -28,8 +28,8 @@ from .arrow import (
     refuse_nulls,
 )
 from .contributions import BoundedCounts
-from .errors import InputError, ParameterError
-from .hashing import KeySpace, aligned
+from .errors import InputError, KeyTypeError, ParameterError
+from .hashing import KEY_KINDS, KeyKind, KeySpace, aligned
 from .privacy import Neighbours
 from .progress import stage
 from .randomness import Randomness, Words
@@ -219,14 +219,28 @@ def _sorted(ids: Words, values: Counts) -> tuple[Words, Counts]:
     return pairs
 
 
-def key_ids(pairs: Pairs, space: KeySpace) -> Words:
-    """The ids of the keys, one for each value."""
+def key_ids(pairs: Pairs, space: KeySpace, stated: KeyKind | None = None) -> tuple[Words, KeySpace]:
+    """The ids of the keys, one for each value, and the space that knows their kind."""
     with stage("Reading keys", len(pairs.values)) as advance:
-        ids = space.ids(pairs.keys)
+        ids, kind = space.read(pairs.keys)
         advance(len(ids))
     if len(ids) != len(pairs.values):
         raise InputError(f"keys and values must be equally many, got {len(ids)} keys and {len(pairs.values)} values")
-    return ids
+    wanted = space.kind or stated
+    if wanted is not None and kind not in (wanted, None):
+        raise KeyTypeError(f"keys must be of the stated kind, {wanted}, got {kind} keys; convert them, or state theirs")
+    return ids, replace(space, kind=wanted or kind or "text")
+
+
+def check_key_type(key_type: str | None, hashed: bool) -> KeyKind | None:
+    """The kind of keys that was asked for, or `ParameterError`."""
+    if key_type is None:
+        return None
+    if key_type not in KEY_KINDS:
+        raise ParameterError(f"key_type must be one of {', '.join(map(repr, KEY_KINDS))}, got {key_type!r}")
+    if not hashed and key_type != "integer":
+        raise ParameterError(f"key_type must be 'integer' with domain=, got {key_type!r}")
+    return key_type
 
 
 def cut(ids: Words, cells: Counts, upper: int | None) -> tuple[Words, Counts]:

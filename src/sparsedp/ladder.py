@@ -12,13 +12,18 @@ t_s. At anchors the law is two-sided geometric with ratio a_s between the symbol
 
 with a = 0 beyond the ends; every ratio between neighbouring anchors is a_s or 1/a_s, for all outcomes. Between two
 anchors the mass g above s climbs as fast as each step's budget w allows, g → min(g e^w, 1 - (1 - g) e^-w), from g₀ to
-1 - g₀, which determines a_s = g₀/(1 - g₀). With two symbols this is the tightest rounding of ALP's bit.
+1 - g₀, which determines a_s = g₀/(1 - g₀), and π_σ = 1 - g₀ of the gap below σ - g₀ of the gap above. With two
+symbols this is the tightest rounding of ALP's bit.
+
+A ladder has thousands of masses, and all follow from a few numbers: its `Recipe`, which is what a file holds. Masses
+are computed with sums, products and quotients of doubles only, which are the same on every machine.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -75,23 +80,31 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Recipe:
+    """What a ladder is made from, beside the price of every step: e to the budget of a step, anchors and symbols."""
+
+    growth: float
+    anchors: tuple[int, ...]
+    bits: tuple[int, ...]  # of the symbols of each level
+
+
+@dataclass(frozen=True)
 class Ladder:
     """Levels above one another: a step of a count below `height` is a step of exactly one level."""
 
     levels: tuple[Level, ...]
+    recipe: Recipe | None = field(default=None, compare=False)
 
     @classmethod
     def climb(cls, budgets: Sequence[float], bits: Sequence[int], word_bits: int = WORD_BITS) -> Ladder:
         """The ladder with symbols of the given bits whose step from c to c + 1 loses about budgets[c]."""
-        anchors = spread_anchors(budgets, sum((1 << b) - 1 for b in bits))
-        levels, first = [], 0
-        for b in bits:
-            own = anchors[first : first + (1 << b)]
-            if len(own) < 2:
-                break  # fewer counts than symbols: the remaining levels would be empty
-            levels.append(make_level(budgets, own, b, word_bits))
-            first += (1 << b) - 1
-        return cls(tuple(levels))
+        return cls(make_levels(np.exp(budgets), spread_anchors(budgets, count_gaps(bits)), bits, word_bits))
+
+    @classmethod
+    def grown(cls, factors: Matrix, recipe: Recipe) -> Ladder:
+        """The ladder of a recipe whose step from c to c + 1 multiplies no probability by more than factors[c]."""
+        levels = make_levels(factors, recipe.anchors, recipe.bits, WORD_BITS)
+        return cls(levels, replace(recipe, bits=recipe.bits[: len(levels)]))
 
     @property
     def height(self) -> int:
@@ -103,12 +116,20 @@ class Ladder:
         """Bits of all symbols of a key together: the size of a pattern."""
         return sum(level.bits for level in self.levels)
 
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all masses, in 64-bit words: whoever follows the recipe must get the same."""
+        digest = hashlib.sha256()
+        for level in self.levels:
+            digest.update(np.array(level.masses, "<u8").tobytes())
+        return digest.hexdigest()
+
     def step_ratios(self) -> list[tuple[Fraction, Fraction]]:
         """For each step c → c + 1 below the top, the largest ratios up and down, rounded up."""
         return [level.step_ratios(h) for level in self.levels for h in range(level.height)]
 
 
-def spread_anchors(budgets: Sequence[float], gaps: int) -> list[int]:
+def spread_anchors(budgets: Sequence[float] | Matrix, gaps: int) -> list[int]:
     """Counts 0 = t_0 < t_1 < … that cut the budget into about equal parts, at most `gaps` of them."""
     spent = np.concatenate([[0.0], np.cumsum(budgets)])
     anchors = [0]
@@ -120,53 +141,78 @@ def spread_anchors(budgets: Sequence[float], gaps: int) -> list[int]:
     return anchors
 
 
-def make_level(budgets: Sequence[float], anchors: Sequence[int], bits: int, word_bits: int) -> Level:
+def count_gaps(bits: Sequence[int]) -> int:
+    """The gaps between the anchors of all levels; the last anchor of a level is the first of the next."""
+    return sum((1 << b) - 1 for b in bits)
+
+
+def make_levels(factors: Matrix, anchors: Sequence[int], bits: Sequence[int], word_bits: int) -> tuple[Level, ...]:
+    """The levels of the given bits, as many as there are anchors for."""
+    levels, first = [], 0
+    for b in bits:
+        own = anchors[first : first + (1 << b)]
+        if len(own) < 2:
+            break  # fewer counts than symbols: the remaining levels would be empty
+        levels.append(make_level(factors, own, b, word_bits))
+        first += (1 << b) - 1
+    return tuple(levels)
+
+
+def make_level(factors: Matrix, anchors: Sequence[int], bits: int, word_bits: int) -> Level:
     """The level between the first and the last anchor."""
-    climbs = [fastest_climb(budgets[low:high]) for low, high in pairwise(anchors)]
-    ratios = [climb[0] / (1 - climb[0]) for climb in climbs]
-    left, right = np.array([0.0, *ratios]), np.array([*ratios, 0.0])
-    diagonal = (1 - left * right) / ((1 + left) * (1 + right))
-    position = np.concatenate([[0.0], np.cumsum(-np.log(ratios))])
-    at_anchors = diagonal * np.exp(-np.abs(position[:, None] - position))
-    rows = [at_anchors[0]]
+    climbs = [fastest_climb(factors[low:high]) for low, high in pairwise(anchors)]
+    starts = np.array([climb[0] for climb in climbs])
+    ratios = starts / (1 - starts)
+    diagonal = 1 - np.append(0.0, starts) - np.append(starts, 0.0)
+    rows = [diagonal * _products_from(ratios, 0)]
     for s, climb in enumerate(climbs):
+        # From anchor s on, the symbols up to s lose what those above gain.
+        at_anchor = diagonal * _products_from(ratios, s)
         lower = np.arange(len(anchors)) <= s
-        for g in climb[1:]:
-            rows.append(at_anchors[s] * np.where(lower, (1 - g) / (1 - climb[0]), g / climb[0]))
+        falling, rising = (1 - climb[1:]) / (1 - climb[0]), climb[1:] / climb[0]
+        rows += list(at_anchor * np.where(lower, falling[:, None], rising[:, None]))
     unused = (1 << bits) - len(anchors)
-    return Level(anchors[0], bits, tuple(whole_masses(split_last(row, unused), word_bits) for row in rows), word_bits)
+    masses = whole_masses(split_last(np.array(rows), unused), word_bits)
+    return Level(anchors[0], bits, tuple(map(tuple, masses.tolist())), word_bits)
 
 
-def split_last(row: Matrix, unused: int) -> Matrix:
+def _products_from(ratios: Matrix, s: int) -> Matrix:
+    """The products of all ratios between symbol s and each other one."""
+    below, above = np.cumprod(ratios[:s][::-1])[::-1], np.cumprod(ratios[s:])
+    return np.concatenate([below, [1.0], above])
+
+
+def split_last(rows: Matrix, unused: int) -> Matrix:
     """Spread the last symbol's mass over itself and the unused ones, so that every symbol can occur."""
-    return np.concatenate([row[:-1], np.full(unused + 1, row[-1] / (unused + 1))])
+    shares = np.repeat(rows[:, -1:] / (unused + 1), unused + 1, axis=1)
+    return np.concatenate([rows[:, :-1], shares], axis=1)
 
 
-def fastest_climb(budgets: Sequence[float]) -> list[float]:
-    """g₀, …, g_n = 1 - g₀, where each step multiplies g and 1 - g by at most e^±budget.
+def fastest_climb(factors: Matrix) -> Matrix:
+    """g₀, …, g_n = 1 - g₀, where each step multiplies g and 1 - g by at most its factor, or its inverse.
 
-    A step is limited by g while g <= 1/(1 + e^w), and by 1 - g after that. If the first m steps are limited by g, the
-    last value is 1 - (1 - g₀ e^{U_m}) e^{-(U_n - U_m)}, with U the partial sums; setting it to 1 - g₀ gives g₀.
+    A step by a factor f is limited by g while g <= 1/(1 + f), and by 1 - g after that. If the first m steps are limited
+    by g, the last value is 1 - (1 - g₀ F_m) F_m/F_n, with F the partial products; setting it to 1 - g₀ gives g₀.
     """
-    steps = np.asarray(budgets)
-    spent = np.concatenate([[0.0], np.cumsum(steps)])
-    starts = 1 / (np.exp(spent) + np.exp(spent[-1] - spent))
+    grown = np.cumprod(np.append(1.0, factors))
+    starts = 1 / (grown + grown[-1] / grown)
     # The switch happens at the last m for which the step before it was still limited by g.
-    limited = starts[1:] * np.exp(spent[:-1]) <= (1 + 1e-12) / (1 + np.exp(steps))
+    limited = starts[1:] * grown[:-1] <= (1 + 1e-12) / (1 + factors)
     m = int(np.flatnonzero(limited)[-1]) + 1 if limited.any() else 0
     start = starts[m]
-    below = start * np.exp(spent[: m + 1])
-    above = 1 - (1 - below[-1]) * np.exp(-(spent[m + 1 :] - spent[m]))
+    below = start * grown[: m + 1]
+    above = 1 - (1 - below[-1]) * (grown[m] / grown[m + 1 :])
     climb = np.concatenate([below, above])
     climb[-1] = 1 - start
-    return [float(g) for g in climb]
+    return climb
 
 
-def whole_masses(row: Matrix, word_bits: int) -> tuple[int, ...]:
-    """Integers proportional to the row that sum to 2^word_bits, none so small that rounding changes ratios much."""
+def whole_masses(rows: Matrix, word_bits: int) -> npt.NDArray[np.uint64]:
+    """Integers proportional to each row that sum to 2^word_bits, none so small that rounding changes ratios much."""
     scale = 1 << word_bits
-    least = max(1, scale >> 52)
-    masses = [max(least, int(p * scale + 0.5)) for p in row.tolist()]
-    largest = max(range(len(masses)), key=masses.__getitem__)
-    masses[largest] += scale - sum(masses)
-    return tuple(masses)
+    nearest = np.minimum(np.floor(rows * float(scale) + 0.5), scale * (1 - 2.0**-53))  # below 2^64 at any rate
+    masses = np.maximum(nearest, max(1, scale >> 52)).astype(np.uint64)
+    # 2^64 is zero in 64 bits, and the largest mass of a row is large enough for what is missing.
+    missing = np.uint64(scale % (1 << 64)) - masses.sum(axis=1, dtype=np.uint64)
+    masses[np.arange(len(masses)), masses.argmax(axis=1)] += missing
+    return masses

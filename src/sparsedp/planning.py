@@ -217,7 +217,8 @@ class Sizing:
     def sized(self, problem: Problem, noisy_sum: int) -> Problem:
         """The problem with its size known and the budget for it spent."""
         size = max(1, -(-(noisy_sum + self.margin) // self.cap))
-        return replace(problem, nonzero=min(size, problem.domain), sizing_loss=self.law.step_loss)
+        size = min(size, problem.domain)
+        return replace(problem, nonzero=size, sizing_loss=self.law.step_loss, sizing_noise=self.law)
 
 
 def check_sizing_share(share: float) -> float:

@@ -1,7 +1,8 @@
 """Plans as JSON and back: every field typed, every number exact, every range checked (docs/format.md, "The plan").
 
 A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type hints of the class
-and then the rules of `check`, so what it returns could have been planned here, whoever wrote the file.
+and then the rules of `check`, so what it returns could have been planned here, whoever wrote the file. A ladder is
+written as its recipe, and its masses are computed again.
 """
 
 from __future__ import annotations
@@ -9,34 +10,22 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from functools import lru_cache, singledispatch
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from .contributions import Contribution
-from .embedding import BLOCK_BITS, Blocks, Columns
 from .errors import FormatError
-from .ladder import MOST_HEIGHT, Ladder, Level
-from .laws import WORD_BITS, Geometric, TwoSided
-from .mechanisms import Arrays, Problem
-from .mechanisms.alp import MOST_LEVELS, Embedding
-from .mechanisms.compact import FIELD_EXPONENTS, MOST_ENTRIES, MOST_VALUES, Buckets, CompactPlan
-from .mechanisms.laplace import LARGEST_DOMAIN, LaplacePlan
-from .mechanisms.retrieval import MOST_BUCKETS, NoiseBuckets, RetrievalPlan
-from .mechanisms.stability import StabilityPlan
-from .mechanisms.threshold import ThresholdPlan
-from .mechanisms.threshold_alp import ThresholdAlpPlan
-from .mechanisms.tight_alp import TightAlpPlan
-from .privacy import LARGEST_STEP_LOSS, SMALLEST_STEP_LOSS, Neighbours
-from .retrieval import LARGEST_SEGMENT, LinearSystem
-from .rounding import LinearRounding
-from .table import LARGEST_COUNT, PureStage, StableStage, smallest_unit
+from .ladder import MOST_HEIGHT, Ladder, Recipe
+from .mechanisms import Arrays
+from .mechanisms.leftover import step_factors
+from .rules import check
+from .table import PureStage, StableStage
 
 KINDS: dict[str, type] = {"pure": PureStage, "stable": StableStage}
 _LARGEST_JSON_INTEGER = (1 << 53) - 1
@@ -44,15 +33,21 @@ _MATRIX = tuple[tuple[int, ...], ...]
 
 # No plan comes near; a file beyond could keep a reader busy for long.
 _MOST_DIGITS = 4000
-_MOST_LAW_DIGITS = 128
-_MOST_NOISE_DIGITS = 62
-_MOST_TAIL_STEPS = 256
-_MOST_PATTERN_BITS = 12
-_LARGEST_EPSILON = 1e6
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a value is decoded from, beside its JSON."""
+
+    version: int  # of the format
+    matrices: Arrays  # by their place; those that are taken are removed
+    plan: dict[str, Any]  # fields of the plan that are decoded already
 
 
 def encode(value: Any, place: str, matrices: Arrays) -> Any:
     """The value as JSON; matrices of integers are put into `matrices` under their place."""
+    if isinstance(value, Ladder) and value.recipe is not None:
+        return {"recipe": encode(value.recipe, f"{place}.recipe", matrices), "sha256": value.digest}
     if is_dataclass(value) and not isinstance(value, type):
         kind = [name for name, cls in KINDS.items() if type(value) is cls]
         encoded: dict[str, Any] = {"kind": kind[0]} if kind else {}
@@ -86,21 +81,29 @@ def encode_scalar(value: Any) -> Any:
     return value
 
 
-def decode(hint: Any, value: Any, place: str, matrices: Arrays) -> Any:
-    """The value of the hinted type, or `FormatError`; the matrices it takes are removed from `matrices`."""
+def decode_plan(cls: type, value: Any, place: str, version: int, matrices: Arrays) -> Any:
+    """The plan of a file of this format, or `FormatError`; the matrices it takes are removed from `matrices`."""
+    source = Source(version, matrices, {})
+    return _decode_dataclass(cls, value, place, source, source.plan)
+
+
+def decode(hint: Any, value: Any, place: str, source: Source) -> Any:
+    """The value of the hinted type, or `FormatError`."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return _decode_union(hint, value, place, matrices)
+        return _decode_union(hint, value, place, source)
+    if hint is Ladder and source.version >= 2 and isinstance(value, dict) and "recipe" in value:
+        return _decode_recipe(value, place, source)
     if is_dataclass(hint):
-        return _decode_dataclass(typing.cast(type, hint), value, place, matrices)
+        return _decode_dataclass(typing.cast(type, hint), value, place, source, {})
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list):
             raise FormatError(f"{place} must be a list, got {_shown(value)}")
         item = typing.get_args(hint)[0]
-        return tuple(decode(item, one, f"{place}.{at}", matrices) for at, one in enumerate(value))
+        return tuple(decode(item, one, f"{place}.{at}", source) for at, one in enumerate(value))
     return _decode_scalar(hint, value, place)
 
 
-def _decode_union(hint: Any, value: Any, place: str, matrices: Arrays) -> Any:
+def _decode_union(hint: Any, value: Any, place: str, source: Source) -> Any:
     options = typing.get_args(hint)
     if value is None and type(None) in options:
         return None
@@ -109,12 +112,27 @@ def _decode_union(hint: Any, value: Any, place: str, matrices: Arrays) -> Any:
         kind = value.get("kind") if isinstance(value, dict) else None
         if not isinstance(kind, str) or KINDS.get(kind) not in classes:
             raise FormatError(f"{place} is of no known kind, got {_shown(kind)}")
-        return _decode_dataclass(KINDS[kind], value, place, matrices)
+        return _decode_dataclass(KINDS[kind], value, place, source, {})
     (only,) = (option for option in options if option is not type(None))
-    return decode(only, value, place, matrices)
+    return decode(only, value, place, source)
 
 
-def _decode_dataclass(cls: type, value: Any, place: str, matrices: Arrays) -> Any:
+def _decode_recipe(value: dict[str, Any], place: str, source: Source) -> Ladder:
+    """The ladder of a recipe, its masses checked against their digest."""
+    check_names(value, {"recipe", "sha256"}, place)
+    recipe: Recipe = decode(Recipe, value["recipe"], f"{place}.recipe", source)
+    stage = source.plan.get("stage")
+    if not isinstance(stage, (PureStage, StableStage)) or recipe.anchors[-1] >= stage.threshold:
+        raise FormatError(f"{place} must end below the threshold")
+    ladder = Ladder.grown(step_factors(stage, recipe.growth, recipe.anchors[-1]), recipe)
+    for part in (*ladder.levels, ladder):
+        _refuse_invalid(part, place)
+    if value["sha256"] != ladder.digest:
+        raise FormatError(f"{place} gives other masses than those the release was made with")
+    return ladder
+
+
+def _decode_dataclass(cls: type, value: Any, place: str, source: Source, decoded: dict[str, Any]) -> Any:
     hints = dict(_hints(cls))
     of_matrices = {name for name, hint in hints.items() if hint == _MATRIX}
     if not isinstance(value, dict):
@@ -124,25 +142,28 @@ def _decode_dataclass(cls: type, value: Any, place: str, matrices: Arrays) -> An
         raise FormatError(f"{place} is of the wrong kind, got {_shown(value.get('kind'))}")
     absent = {field.name for field in fields(cls) if field.metadata and field.name not in value}
     check_names(value, (set(hints) | ({"kind"} if named else set())) - of_matrices - absent, place)
-    decoded = {}
     for name, hint in hints.items():
         if name in absent:
             continue
         own = f"{place}.{name}"
         if name in of_matrices:
-            decoded[name] = _decode_matrix(matrices, own)
+            decoded[name] = _decode_matrix(source.matrices, own)
         else:
-            decoded[name] = decode(hint, value[name], own, matrices)
+            decoded[name] = decode(hint, value[name], own, source)
     result = cls(**decoded)
-    if any(_is_left_out(field, decoded.get(field.name)) for field in fields(cls)):
+    if any(field.name in decoded and _is_left_out(field, decoded[field.name]) for field in fields(cls)):
         raise FormatError(f"{place} states a default that is left out")
+    _refuse_invalid(result, place)
+    return result
+
+
+def _refuse_invalid(value: object, place: str) -> None:
     try:
-        wrong = next(check(result), None)
+        wrong = next(check(value), None)
     except (ArithmeticError, ValueError) as error:
         wrong = str(error)
     if wrong is not None:
-        raise FormatError(f"{place} is not a valid {cls.__name__}: {wrong}")
-    return result
+        raise FormatError(f"{place} is not a valid {type(value).__name__}: {wrong}")
 
 
 @lru_cache(maxsize=64)
@@ -216,209 +237,3 @@ def check_names(value: Any, names: set[str], place: str) -> None:
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
-
-
-Wrong = Iterator[str]
-
-
-@singledispatch
-def check(value: object) -> Wrong:
-    """What is wrong with a decoded object, if anything; its parts have been checked before."""
-    yield from ()
-
-
-@check.register
-def _(law: Geometric) -> Wrong:
-    if law.word_bits != WORD_BITS:
-        yield f"words must have {WORD_BITS} bits"
-    if len(law.digits) > _MOST_LAW_DIGITS or not all(0 < t < 1 << WORD_BITS for t in (*law.digits, law.tail)):
-        yield f"thresholds must be in 1..2^64 - 1, of at most {_MOST_LAW_DIGITS} digits"
-
-
-@check.register
-def _(law: TwoSided) -> Wrong:
-    if not 0 < law.zero < 1 << WORD_BITS:
-        yield "the threshold of zero must be in 1..2^64 - 1"
-    if len(law.magnitude.digits) > _MOST_NOISE_DIGITS or law.rate < SMALLEST_STEP_LOSS / 4:
-        yield "the noise is wider than any that is drawn"
-
-
-def _threshold_fits(noise: TwoSided, threshold: int) -> bool:
-    return 1 <= threshold <= min(LARGEST_COUNT, _MOST_TAIL_STEPS * noise.magnitude.period)
-
-
-@check.register
-def _(stage: PureStage) -> Wrong:
-    if not _threshold_fits(stage.noise, stage.threshold):
-        yield "the threshold is out of range"
-    if not 1 <= stage.domain <= 1 << 64:
-        yield "the domain must be in 1..2^64"
-
-
-@check.register
-def _(stage: StableStage) -> Wrong:
-    if not _threshold_fits(stage.noise, stage.threshold) or stage.threshold <= stage.unit:
-        yield "the threshold is out of range"
-    if not 0 < stage.distance <= 1 << 61 or stage.unit != smallest_unit(stage.distance):
-        yield "the unit must be the smallest power of two that reaches the distance"
-    elif not stage.absence_is_covered:
-        yield "the threshold is too low for the noise"
-
-
-@check.register
-def _(neighbours: Neighbours) -> Wrong:
-    if neighbours.sensitivity <= 0 or neighbours.step <= 0:
-        yield "sensitivity and step must be positive"
-    if max(neighbours.step.numerator, neighbours.step.denominator) >= 1 << 53:
-        yield "the step must be a ratio of integers below 2^53"
-    if not neighbours.real and (neighbours.step != 1 or neighbours.distance < 1):
-        yield "integer counts have step 1 and a distance of at least 1"
-
-
-@check.register
-def _(contribution: Contribution) -> Wrong:
-    if contribution.keys < 1 or contribution.per_key <= 0:
-        yield "a contribution must be positive"
-
-
-@check.register
-def _(problem: Problem) -> Wrong:
-    if not 0 < problem.epsilon <= _LARGEST_EPSILON or not 0 <= problem.delta < 1:
-        yield "epsilon must be positive and at most 10^6, delta in [0, 1)"
-    if not 1 <= problem.domain <= 1 << 64 or (problem.hashed and problem.domain != 1 << 64):
-        yield "the domain must be in 1..2^64, and 2^64 for hashed keys"
-    bounds = (problem.nonzero, problem.total, problem.upper)
-    if any(bound is not None and bound <= 0 for bound in bounds) or not 0 <= problem.sizing_loss <= LARGEST_STEP_LOSS:
-        yield "bounds must be positive, the loss of sizing at most that of a step"
-    if problem.contribution is not None and problem.contribution.total > problem.neighbours.sensitivity:
-        yield "users must not contribute more than neighbours differ by"
-    if problem.keep_keys and not (problem.hashed and problem.delta > 0):
-        yield "only hashed keys are kept, and only with a delta"
-    if not 1 <= problem.parts <= 1 << 20:
-        yield "parts must be in 1..2^20"
-
-
-@check.register
-def _(level: Level) -> Wrong:
-    if not 1 <= level.bits <= 8 or level.word_bits != WORD_BITS or level.start < 0 or level.height < 1:
-        yield "a level has 1..8 bits and at least two heights"
-    for row in level.masses:
-        if len(row) != level.symbols or min(row) <= 0 or sum(row) != 1 << WORD_BITS:
-            yield "the masses of a height must be positive, one for each symbol, and sum to 2^64"
-            return
-
-
-@check.register
-def _(ladder: Ladder) -> Wrong:
-    starts = [sum(level.height for level in ladder.levels[:j]) for j in range(len(ladder.levels))]
-    if ladder.bits > _MOST_PATTERN_BITS or ladder.height > MOST_HEIGHT:
-        yield f"a pattern has at most {_MOST_PATTERN_BITS} bits, a ladder at most {MOST_HEIGHT} heights"
-    if not 1 <= len(starts) <= 4 or [level.start for level in ladder.levels] != starts:
-        yield "there must be 1..4 levels, each starting where the last one ends"
-
-
-@check.register
-def _(blocks: Blocks) -> Wrong:
-    used = sum(level.bits * rows for level, rows in zip(blocks.ladder.levels, blocks.rows, strict=False))
-    if len(blocks.rows) != len(blocks.ladder.levels) or min(blocks.rows) < 1 or used > BLOCK_BITS:
-        yield f"the rows of all levels must fit in {BLOCK_BITS} bits"
-    if not 1 <= blocks.blocks < 1 << 48:
-        yield "blocks must be in 1..2^48"
-
-
-@check.register
-def _(columns: Columns) -> Wrong:
-    p = columns.flip_probability
-    if not 0 < p < Fraction(1, 2) or p.denominator.bit_length() > WORD_BITS or p.denominator & (p.denominator - 1):
-        yield "the flip probability must be below one half, a multiple of a power of two"
-    if not 1 <= columns.levels <= MOST_LEVELS or not 1 <= columns.rows < 1 << 39:
-        yield "rows must be in 1..2^39, levels in 1..2^16"
-
-
-@check.register
-def _(rounding: LinearRounding) -> Wrong:
-    if rounding.slope_fixed < 1 or rounding.slope > MOST_LEVELS or not 0 < rounding.flip_probability < Fraction(1, 2):
-        yield "the slope must be positive and the flip probability below one half"
-
-
-@check.register
-def _(embedding: Embedding) -> Wrong:
-    rounding, columns = embedding.rounding, embedding.columns
-    if (rounding.levels, rounding.flip_probability) != (columns.levels, columns.flip_probability):
-        yield "rounding and columns must agree"
-    if not 1 <= embedding.entries < columns.rows:
-        yield "there must be more rows than entries"
-
-
-@check.register
-def _(buckets: NoiseBuckets) -> Wrong:
-    if not 2 <= buckets.threshold <= MOST_BUCKETS or not _threshold_fits(buckets.noise, buckets.threshold):
-        yield "the threshold is out of range"
-    elif buckets.lowest != 1 - buckets.threshold or buckets.bits not in range(8, 65, 8):
-        yield "values must be symmetric, numbers of 8, 16, … 64 bits"
-    elif min(buckets.widths) < 1:
-        yield "every value must have a number"
-
-
-@check.register
-def _(system: LinearSystem) -> Wrong:
-    if not 2 <= system.slots <= 8 or not 1 <= system.segment < LARGEST_SEGMENT or not 1 <= system.width <= 8:
-        yield "a system has 2..8 slots of 1..8 bytes in segments below 2^31"
-    if not 1 <= system.keys <= system.size:
-        yield "there must be more slots than keys"
-
-
-@check.register
-def _(buckets: Buckets) -> Wrong:
-    if buckets.prime not in [(1 << e) - 1 for e in FIELD_EXPONENTS] or not 1 <= buckets.largest <= MOST_VALUES:
-        yield f"the field must be one of the known ones, the largest value at most {MOST_VALUES}"
-    elif not _threshold_fits(buckets.noise, buckets.largest):
-        yield "the largest value is out of range"
-    elif min(buckets.widths) < 3:
-        yield "every value must have elements of the field"
-
-
-def _stage_fits(problem: Problem, stage: PureStage | StableStage | None) -> bool:
-    if isinstance(stage, PureStage):
-        return problem.delta == 0 and stage.domain == problem.domain
-    return stage is None or (problem.delta > 0 and stage.distance == problem.neighbours.distance)
-
-
-@check.register(ThresholdPlan)
-@check.register(StabilityPlan)
-@check.register(ThresholdAlpPlan)
-def _(plan: ThresholdPlan | StabilityPlan | ThresholdAlpPlan) -> Wrong:
-    if not _stage_fits(plan.problem, plan.stage):
-        yield "the threshold stage must be for the domain and the neighbours of the problem"
-
-
-@check.register
-def _(plan: LaplacePlan) -> Wrong:
-    if plan.problem.domain > LARGEST_DOMAIN:
-        yield "the domain must be at most 2^32"
-
-
-@check.register
-def _(plan: CompactPlan) -> Wrong:
-    if not 1 <= plan.entries <= MOST_ENTRIES or plan.cut_total != (plan.problem.nonzero is None):
-        yield f"entries must be in 1..{MOST_ENTRIES}"
-
-
-@check.register
-def _(plan: RetrievalPlan) -> Wrong:
-    if plan.problem.delta <= 0 or plan.problem.entries is None:
-        yield "retrieval has a delta and a size"
-    if plan.system.width * 8 != plan.buckets.bits or not 0 <= plan.room <= plan.system.keys:
-        yield "the system must fit the buckets and the room"
-
-
-@check.register
-def _(plan: TightAlpPlan) -> Wrong:
-    if plan.blocks.hashed != plan.problem.hashed or plan.problem.entries is None:
-        yield "the blocks must fit the keys"
-    if plan.blocks.blocks % plan.problem.parts:
-        yield "every part must have equally many blocks"
-    if plan.blocks.ladder.height >= plan.stage.threshold:
-        yield "the ladder must end below the threshold"
-    if not _stage_fits(plan.problem, plan.stage):
-        yield "the threshold stage must be for the domain and the neighbours of the problem"

@@ -39,7 +39,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _PADDING = "padding."
-_NO_DIGEST = "0" * _DIGEST_LENGTH
+NO_DIGEST = "0" * _DIGEST_LENGTH
 
 
 @dataclass(frozen=True)
@@ -61,27 +61,43 @@ def checksums(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
         return dict(zip(arrays, pool.map(digest, arrays.values()), strict=True))
 
 
+def blank_checksums(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Checksums that are as long as the right ones, for `size_of`."""
+    return dict.fromkeys(arrays, NO_DIGEST)
+
+
 def write(file: BinaryIO, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
     """Write a container and give its digest."""
-    entries: dict[str, Any] = {}
-    pieces: list[np.ndarray] = []
-    at = 0
-    for name, array in arrays.items():
-        own = np.ascontiguousarray(array)
-        gap = -own.nbytes % LINE
-        padding = np.zeros(gap, np.uint8)
-        for label, piece in ((name, own), (f"{_PADDING}{len(entries)}", padding))[: 2 if gap else 1]:
-            dtype = _NAMES[piece.dtype.newbyteorder("<")]
-            entries[label] = {"dtype": dtype, "shape": list(piece.shape), "data_offsets": [at, at + piece.nbytes]}
-            pieces.append(piece)
-            at += piece.nbytes
-    header = _header(_NO_DIGEST, description, entries)
+    entries, pieces = _laid_out(arrays)
+    header = _header(NO_DIGEST, description, entries)
     digest = hashlib.sha256(header).hexdigest()
     header = header[:_DIGEST_AT] + digest.encode() + header[_DIGEST_AT + _DIGEST_LENGTH :]
     file.write(len(header).to_bytes(_LENGTH, "little") + header)
     for piece in pieces:
         file.write(_bytes(piece))
     return digest
+
+
+def size_of(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
+    """The bytes that `write` writes."""
+    entries, pieces = _laid_out(arrays)
+    return _LENGTH + len(_header(NO_DIGEST, description, entries)) + sum(piece.nbytes for piece in pieces)
+
+
+def _laid_out(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """The entries of the header, and the arrays with the padding between them."""
+    entries: dict[str, Any] = {}
+    pieces: list[np.ndarray] = []
+    at = 0
+    for name, array in arrays.items():
+        gap = -array.nbytes % LINE
+        padding = np.zeros(gap, np.uint8)
+        for label, piece in ((name, array), (f"{_PADDING}{len(entries)}", padding))[: 2 if gap else 1]:
+            dtype = _NAMES[piece.dtype.newbyteorder("<")]
+            entries[label] = {"dtype": dtype, "shape": list(piece.shape), "data_offsets": [at, at + piece.nbytes]}
+            pieces.append(piece)
+            at += piece.nbytes
+    return entries, pieces
 
 
 def _bytes(array: np.ndarray) -> memoryview:
@@ -142,7 +158,7 @@ def _header_length(start: bytes, size: int) -> int:
 
 def _parse(header: bytes, data: memoryview) -> Container:
     digest = header[_DIGEST_AT : _DIGEST_AT + _DIGEST_LENGTH]
-    blank = header[:_DIGEST_AT] + _NO_DIGEST.encode() + header[_DIGEST_AT + _DIGEST_LENGTH :]
+    blank = header[:_DIGEST_AT] + NO_DIGEST.encode() + header[_DIGEST_AT + _DIGEST_LENGTH :]
     if hashlib.sha256(blank).hexdigest().encode() != digest:
         raise FormatError("the header fails its checksum: the file is damaged, or no sparsedp release")
     entries = parse_json(header)

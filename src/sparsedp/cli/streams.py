@@ -61,9 +61,15 @@ def column_of(texts: list[str]) -> pa.Array:
 
 
 def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.Array | list[int]:
-    """Lines as keys of a release: text, or integers where its keys are."""
-    if not integer and release.key_space.seed is not None:
-        return texts
+    """Lines as keys of the kind that the release has, which files of format 1 do not tell: then `integer` decides."""
+    wanted = "integer" if integer else release.key_space.kind
+    if wanted != "integer":
+        return pc.cast(texts, pa.large_binary()) if wanted == "bytes" else texts
+    # Arrow also takes "0x10" for an integer.
+    written = pc.match_substring_regex(texts, r"^-?[0-9]{1,20}$")
+    if not pc.all(written).as_py():
+        at = pc.index(written, False).as_py()
+        raise InputError(f"key {texts[at].as_py()!r} in line {first + at} must be a 64-bit integer")
     for kind in (pa.int64(), pa.uint64()):
         try:
             return pc.cast(texts, kind)
@@ -74,7 +80,7 @@ def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.
 
 
 def _integer(text: str, line: int) -> int:
-    number = int(text) if re.fullmatch(r"-?\d{1,20}", text, re.ASCII) else 1 << 64
+    number = int(text)
     if not -(1 << 63) <= number < 1 << 64:
         raise InputError(f"key {text!r} in line {line} must be a 64-bit integer")
     return number

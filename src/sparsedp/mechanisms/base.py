@@ -34,6 +34,8 @@ Estimates: TypeAlias = npt.NDArray[np.float64]
 TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
 KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys.bytes": (np.uint8, (None,))}
 
+HEADER_NBYTES = 3500  # of a file, about; of each part of several, about
+PART_HEADER_NBYTES = 900
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SAMPLES = 200_000
 
@@ -181,14 +183,18 @@ class Plan(ABC):
 
     @property
     def nbytes(self) -> int | None:
-        """Expected bytes of the release."""
-        return None if self.cells_nbytes is None else math.ceil(self.cells_nbytes * self.releases)
+        """Expected bytes of the file, or of all files of a release in parts: the arrays and their headers."""
+        if self.cells_nbytes is None:
+            return None
+        parts = self.problem.parts
+        headers = HEADER_NBYTES + (parts * PART_HEADER_NBYTES if parts > 1 else 0)
+        return math.ceil(self.cells_nbytes * self.releases) + headers
 
     @property
     def bits_per_entry(self) -> float | None:
-        """Expected bits of the release for each of the `nonzero` keys."""
+        """Expected bits of the arrays for each of the `nonzero` keys."""
         entries = self.problem.entries
-        return None if self.nbytes is None or entries is None else 8 * self.nbytes / entries
+        return None if self.cells_nbytes is None or entries is None else 8 * self.cells_nbytes * self.releases / entries
 
     @property
     def expected_error(self) -> float | None:
@@ -330,12 +336,12 @@ class Reader(ABC):
         error = self.plan.error_with_probability_cells(failure)
         return estimates - error, estimates + error
 
-    def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
-        """Estimates to be summed, and the variance of each."""
+    def sum(self, ids: Words) -> tuple[float, float]:
+        """The sum of unbiased estimates, and its variance."""
         variance = self.plan.noise_variance
         if variance is None:
             raise ParameterError(f"mechanism {self.plan.mechanism!r} has no unbiased estimates to sum")
-        return self.estimate(ids, self.estimators[0], self.priors[0]), np.full(len(ids), variance)
+        return float(self.estimate(ids, self.estimators[0], self.priors[0]).sum()), len(ids) * variance
 
 
 class ArrayReader(Reader):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from decimal import ROUND_FLOOR
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,14 +19,17 @@ from ..privacy import HEADROOM
 from ..table import Counts, PureStage, StableStage, Stage
 from .problem import Problem
 
+LEAST_FACTOR = 1 + 1e-9  # where "not stored" leaves nothing
 
-def unstored_chances(stage: Stage, counts: int) -> list[tuple[Fraction, ...]]:
+
+@lru_cache(maxsize=8)  # planning and opening a release ask twice
+def unstored_chances(stage: Stage, counts: int) -> tuple[tuple[Fraction, ...], ...]:
     """P[not stored | c] for c = 0..counts - 1; for a zero of the pure stage, both of its bounds.
 
     Tails of the noise have an error of 2^-240, far below the 1e-40 by which logarithms are widened.
     """
     first = tuple(1 - chance for chance in stage.passing.chance) if isinstance(stage, PureStage) else (Fraction(1),)
-    return [first, *((chance,) for chance in stage.unstored(counts - 1))]
+    return first, *((chance,) for chance in stage.unstored(counts - 1))
 
 
 def ratio_up(factor: Fraction, above: Fraction, below: Fraction) -> int:
@@ -65,13 +69,23 @@ def expected_stored(problem: Problem, stage: Stage) -> float:
     return zeros + float(problem.keys_above(stage.threshold))
 
 
-def step_budgets(problem: Problem, stage: Stage, shrink: float) -> list[float]:
-    """What "not stored" leaves of each step's budget, for the counts below T - 1 (from there on, nothing)."""
-    top = stage.threshold - 1
-    if problem.upper_cells is not None:
-        top = min(top, max(1, problem.upper_cells))
-    absent = not_stored(stage, np.arange(top + 1))
+def step_growth(problem: Problem) -> float:
+    """The exponential of a step's budget, a hair below it."""
     with precise(ROUND_FLOOR):
-        whole = float(problem.step_budget * HEADROOM)
-    price = np.abs(np.diff(np.log(absent)))
-    return [float(budget) for budget in np.maximum(whole - price, 1e-9) * shrink]
+        return float((problem.step_budget * HEADROOM).exp())
+
+
+def step_factors(stage: Stage, growth: float, steps: int) -> Floats:
+    """By what each of the first steps may multiply probabilities of symbols: the growth, less what "not stored" takes.
+
+    Exact chances, rounded to doubles, and their quotients: the same on every machine.
+    """
+    absent = np.array([float(chances[-1]) for chances in unstored_chances(stage, steps + 1)])
+    factors: Floats = np.maximum(growth * (absent[1:] / absent[:-1]), LEAST_FACTOR)
+    return factors
+
+
+def ladder_top(problem: Problem, stage: Stage) -> int:
+    """The steps that a ladder tells apart: below T - 1 (from there on "not stored" leaves nothing), and below upper."""
+    top = stage.threshold - 1
+    return top if problem.upper_cells is None else min(top, max(1, problem.upper_cells))

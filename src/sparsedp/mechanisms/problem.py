@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..contributions import Contribution
-from ..laws import precise
+from ..laws import TwoSided, precise
 from ..lazy import cached_property
 from ..privacy import HEADROOM, Neighbours
 from ..table import LARGEST_COUNT
@@ -37,6 +37,7 @@ class Problem:
     contribution: Contribution | None = None  # what one user may change, when it is known
     parts: int = 1  # pieces that are built one by one, each for its share of the keys
     keep_keys: bool = field(default=False, metadata=LEFT_OUT)  # stored keys are published as they are, not only hashed
+    sizing_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)  # which the estimate of the size had
 
     @cached_property
     def step_budget(self) -> Decimal:

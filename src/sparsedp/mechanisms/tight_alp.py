@@ -24,12 +24,13 @@ from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, key
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
 from ..hashing import Partition
-from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder
+from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder, Recipe, count_gaps, spread_anchors
 from ..laws import log_bounds
 from ..lazy import cached_property
 from ..privacy import check_number
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
+from ..unbiased import Summands, summands
 from .base import (
     ArrayShape,
     Built,
@@ -41,7 +42,16 @@ from .base import (
     spread_noise,
     tables_of,
 )
-from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_budgets, unstored_chances
+from .leftover import (
+    assumed_above,
+    expected_stored,
+    ladder_top,
+    not_stored,
+    ratio_up,
+    step_factors,
+    step_growth,
+    unstored_chances,
+)
 from .problem import Problem
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
@@ -292,11 +302,19 @@ class TightReader(Reader):
     def _default(self) -> _native.BlockReader:
         return self._estimates(ESTIMATORS[0], PRIORS[0])
 
-    def moments(self, ids: Words) -> tuple[Estimates, Estimates]:
-        """Posterior means and variances under the flat prior: biased upwards near zero, where counts cannot be less."""
-        noise = bounds.geometric_variance(float(self.plan.stage.noise.rate))
-        variances = self._reader(self.plan.decoder.variances("flat"), 0.0, noise)
-        return self.estimate(ids, "mean", "flat"), variances.read(ids)
+    def sum(self, ids: Words) -> tuple[float, float]:
+        """Of values that are right on average, and the variance of the sum with the square of its largest bias."""
+        own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
+        total = self._reader(own.values).read(ids).sum()
+        variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
+        unstored = self._reader(np.ones_like(own.values), 0.0).read(ids).sum()
+        bias = float(unstored) * own.largest_bias
+        return float(total), max(float(variance), len(ids) * own.least_variance) + bias**2
+
+    @cached_property
+    def _summands(self) -> Summands:
+        stage = self.plan.stage
+        return summands(self.plan.decoder, float(stage.noise.rate), stage.threshold)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Of stored keys from the law of the noise, of others from the posterior."""
@@ -309,14 +327,16 @@ class TightReader(Reader):
 
 def _ladders(problem: Problem, stage: Stage) -> Iterator[Ladder]:
     """Ladders worth trying: symbols at most about a noise scale apart, and not more symbols than counts."""
-    budgets = step_budgets(problem, stage, 1.0)
-    wanted = min(float(len(budgets)), 0.8 * sum(budgets))
-    gaps = {bits: sum((1 << b) - 1 for b in bits) for bits in SYMBOL_BITS}
+    growth = step_growth(problem)
+    factors = step_factors(stage, growth, ladder_top(problem, stage))
+    budgets = np.log(factors)
+    wanted = min(float(len(budgets)), 0.8 * float(budgets.sum()))
+    gaps = {bits: count_gaps(bits) for bits in SYMBOL_BITS}
     fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(2.2 * wanted, 7)]
     if len(budgets) > MANY_COUNTS:  # each ladder takes long, and the choice matters less
         fitting = [bits for bits in fitting if len(bits) == 2][-2:]
     for bits in fitting or [max(SYMBOL_BITS, key=gaps.__getitem__) if wanted > 10 else SYMBOL_BITS[0]]:
-        yield Ladder.climb(budgets, bits)
+        yield Ladder.grown(factors, Recipe(growth, tuple(spread_anchors(budgets, gaps[bits])), bits))
 
 
 def _layouts(ladder: Ladder) -> Iterator[tuple[int, ...]]:
@@ -379,11 +399,12 @@ def _worst_error(plan: TightAlpPlan) -> float:
 
 def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
     """The plan with its ladder flattened until its exact loss is within the budget: rounding exceeds it by a hair."""
-    shrink = 1.0
-    while plan.step_loss > plan.problem.step_budget:
-        shrink -= 2 * float(plan.step_loss / plan.problem.step_budget - 1) + 1e-9
-        bits = tuple(level.bits for level in plan.blocks.ladder.levels)
-        ladder = Ladder.climb(step_budgets(plan.problem, plan.stage, shrink), bits)
+    while (excess := plan.step_loss - plan.problem.step_budget) > 0:
+        recipe = plan.blocks.ladder.recipe
+        assert recipe is not None  # ladders are planned with one
+        growth = recipe.growth * (1 - 2 * float(excess) - 1e-9 * float(plan.problem.step_budget))
+        factors = step_factors(plan.stage, growth, recipe.anchors[-1])
+        ladder = Ladder.grown(factors, replace(recipe, growth=growth))
         plan = replace(plan, blocks=replace(plan.blocks, ladder=ladder))
     return plan
 

@@ -32,7 +32,8 @@ from ...portions import PartWork
 from ...published import Release, load
 from ...randomness import Words, fresh_randomness
 from ...spending import DEFAULT_DATASET, LedgerLike, account_of, spending
-from .rows import INTEGER_TYPES, Query, rows_by_part
+from .executors import check_executors
+from .rows import INTEGER_TYPES, KEY_KINDS, Query, rows_by_part
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -78,9 +79,10 @@ def release(
     files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
     own_domain = None if plan.problem.hashed else plan.problem.domain
+    check_executors(df)
     query.refuse_bad_rows(own_domain)
     randomness = fresh_randomness()
-    space = KeySpace.draw(own_domain, randomness)
+    space = replace(KeySpace.draw(own_domain, randomness), kind=KEY_KINDS[query.key_type])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
     with spending(account, plan.problem.epsilon, plan.problem.delta, plan.mechanism):
         partition = plan.draw_partition(randomness)

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 
 from ... import files
 from ...errors import InputError, ParameterError
+from ...hashing import wrong_kind
 from ...published import Release, load
 from ..tables import check_columns
+from .executors import check_executors
+from .rows import KEY_KINDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,6 +39,10 @@ def lookup(
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
     opened = release if isinstance(release, Release) else load(release)
+    kind = KEY_KINDS.get(dict(df.dtypes)[key])
+    if opened.key_space.kind not in (None, kind):
+        raise wrong_kind(opened.key_space.kind, kind)
+    check_executors(df)
     find = _shipped(df, opened)
     at = df.columns.index(key)
 
@@ -65,7 +72,7 @@ def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
         return lambda: _open(path, digest)
     if opened.plan.problem.parts > 1:
         raise ParameterError("a release of several parts must be saved, on a file system that all executors share")
-    content = files.to_bytes(files.Contents(opened.plan, opened.key_space, opened.sides, opened.reproducible))
+    content = files.to_bytes(opened.contents)
     name, digest = _add_file(df, content)
 
     def find() -> Release:

@@ -14,7 +14,7 @@ from ... import _native
 from ...arrow import key_ids
 from ...contributions import Contribution
 from ...errors import InputError, MissingDependencyError, ParameterError
-from ...hashing import KeySpace, Partition
+from ...hashing import KeyKind, KeySpace, Partition
 from ...planning import positive_fraction
 from ...randomness import Words
 from ...table import LARGEST_COUNT
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
+KEY_KINDS: dict[str, KeyKind] = {"string": "text", "binary": "bytes", **dict.fromkeys(INTEGER_TYPES, "integer")}
 _COMBINED_ROWS = 1 << 20
 _HASHED = "part int, id bigint, n bigint"
 
@@ -76,7 +77,7 @@ class Query:
         )
         types = dict(df.dtypes)
         check_columns(types, [name for name in (key, user, value) if name is not None])
-        if query.key_type not in ("string", "binary", *INTEGER_TYPES):
+        if query.key_type not in KEY_KINDS:
             raise InputError(
                 f"column {key!r} has {query.key_type} values, and keys are text, bytes or 64-bit integers; cast it, "
                 f"for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"

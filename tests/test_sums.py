@@ -1,0 +1,57 @@
+"""Sums of tight-alp are right on average, and their standard errors are those that repeated releases show."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sparsedp
+from sparsedp.randomness import reproducible_for_tests
+from sparsedp.unbiased import stored_moments
+
+KEYS = 20_000
+COUNTS = np.maximum(1, np.round(2e4 / np.arange(1, KEYS + 1) ** 1.05)).astype(np.int64)
+GROUP = 400
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"sensitivity": 20},
+    {"sensitivity": 20, "delta": 1e-9},
+    {"sensitivity": 5, "nonzero": KEYS // 10},
+    {"nonzero": KEYS},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("first", [0, KEYS], ids=["present", "absent"])
+def test_standard_errors_are_honest(settings: dict[str, Any], first: int) -> None:
+    # 50 groups of 400 keys. Their errors, divided by what is stated, have a mean square of about 1, or less: the bias
+    # that may be left counts in full. Sums of posterior means give 4 to 900.
+    keys = np.arange(first, first + KEYS).reshape(-1, GROUP)
+    truth = (COUNTS if first == 0 else np.zeros_like(COUNTS)).reshape(-1, GROUP).sum(axis=1)
+    with reproducible_for_tests(11):
+        release = sparsedp.release((np.arange(KEYS), COUNTS), epsilon=1.0, mechanism="tight-alp", **settings)
+    sums = [release.sum(group) for group in keys]
+    deviations = [(total - true) / error for (total, error), true in zip(sums, truth, strict=True)]
+    assert 0.4 < np.mean(np.square(deviations)) < 1.5
+    # Not by stating more than there is: the noise scale alone has a standard error of √(2 · 400).
+    scale = settings.get("sensitivity", 1)
+    assert np.median([error for _, error in sums]) < 3 * scale * math.sqrt(2 * GROUP)
+
+
+def test_a_sum_of_large_counts_has_the_error_of_the_noise() -> None:
+    release = sparsedp.release((np.arange(100), np.full(100, 10**6)), epsilon=1.0, nonzero=100)
+    assert release.sum(np.arange(100)).standard_error == pytest.approx(math.sqrt(100 / (math.cosh(1) - 1)), rel=1e-4)
+
+
+@pytest.mark.parametrize("threshold", [3, 12])
+def test_the_moments_of_stored_values_are_sums_over_the_noise(threshold: int) -> None:
+    counts, noise = np.arange(30), np.arange(-400, 401)
+    law = (1 - math.exp(-0.3)) / (1 + math.exp(-0.3)) * np.exp(-0.3 * np.abs(noise))
+    values = counts[:, None] + noise
+    stored = (values >= threshold) & (counts[:, None] > 0)
+    first, second = stored_moments(counts, 0.3, threshold)
+    np.testing.assert_allclose(first, (values * stored) @ law, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(second, (values**2 * stored) @ law, rtol=1e-9, atol=1e-9)
