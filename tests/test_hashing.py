@@ -248,6 +248,17 @@ def test_what_is_no_key_is_refused_with_its_position(
         assert fix in str(caught.value)
 
 
+def test_a_list_that_shrinks_while_it_is_read_is_noticed() -> None:
+    class Shrinking:
+        def __index__(self) -> int:
+            keys.clear()
+            return 1
+
+    keys: list[object] = [Shrinking() for _ in range(1000)]
+    with pytest.raises(IndexError):
+        _native.hash_objects(*SEED, keys)
+
+
 @pytest.mark.parametrize("single", ["abc", b"abc"])
 def test_one_key_is_not_taken_for_a_collection(single: object) -> None:
     with pytest.raises(KeyTypeError, match=r"must be a collection of keys, .*use release\[key\]"):

@@ -69,14 +69,14 @@ def test_every_solution_of_a_system_with_a_core_is_equally_likely() -> None:
     random = np.random.default_rng(5)
     systems = 0
     while systems < 12:
-        slots, segment = random.choice([(3, 3), (4, 2), (5, 2)])
-        size = int(slots * segment)
+        slots, segment = ((3, 3), (4, 2), (5, 2))[int(random.integers(3))]
+        size = slots * segment
         keys = int(random.integers(4, size - slots + 2))
         ids = np.sort(random.choice(1 << 40, keys, replace=False)).astype(np.uint64)
         seed = (int(random.integers(1 << 62)), int(random.integers(1 << 62)))
-        rows = _native.slots_of(*seed, int(slots), int(segment), ids).reshape(-1, slots)
+        rows = _native.slots_of(*seed, slots, segment, ids).reshape(-1, slots)
         values = random.integers(0, 2, keys).astype(np.uint64)
-        arguments: tuple[Any, ...] = (1, *seed, int(slots), int(segment), ids, values)
+        arguments: tuple[Any, ...] = (1, *seed, slots, segment, ids, values)
         if not core_of(rows) or not _native.solve(np.zeros(size, np.uint8), *arguments):
             continue
         found: Counter[bytes] = Counter()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import javahome
 import pytest
 from clusters import COMMON, Cluster, free_port, session, wait_for
 
@@ -18,6 +20,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for warning in ("default::FutureWarning", "default::DeprecationWarning", "default::ResourceWarning"):
                 item.add_marker(pytest.mark.filterwarnings(warning))
             item.add_marker(pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def java() -> None:
+    """A Java, for this process and those that it starts."""
+    if not javahome.find(os.environ):
+        pytest.fail("Spark needs Java 17 or newer: install one, or pip install 'sparsedp[java]'", pytrace=False)
 
 
 @pytest.fixture(scope="module")

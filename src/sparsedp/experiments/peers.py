@@ -48,7 +48,7 @@ def run(study: Study) -> Section:
     }
     found = study.pieces("Peers", tasks)
     counters = study.pieces("Peers with a counter for every key", dense_tasks)
-    versions = {name: _version(name) for name in ("opendp", "diffprivlib", "numpy")}
+    versions = {"numpy": np.__version__, **{name: _version(name) for name in ("opendp", "diffprivlib")}}
     alp, ours = found["OpenDP ALP"], found["sparsedp tight-alp"]
     if "refused" in alp:
         finding = f"{alp['refused']}."

@@ -1,0 +1,136 @@
+"""What is declared about the package agrees with what it is, and each command installs what it needs."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import sparsedp
+from sparsedp import _native
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src" / "sparsedp").rglob("*.py"))
+BROUGHT_BY = {"flint": "python-flint", "cycler": "matplotlib"}  # the package, where it has another name
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def declared(extra: str | None = None) -> set[str]:
+    """The packages that the installation asks for, always or for an extra."""
+    found = set()
+    for line in metadata.requires("sparsedp") or []:
+        requirement, _, marker = line.partition(";")
+        named = re.search(r"extra == ['\"](.*?)['\"]", marker)
+        if (named[1] if named else None) == extra:
+            found.add(re.split(r"[^\w-]", requirement.strip())[0])
+    return found
+
+
+def running(node: ast.AST) -> Iterator[ast.AST]:
+    """A piece of a program and all in it, but for what only type checkers read."""
+    yield node
+    typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    for child in [] if typing else ast.iter_child_nodes(node):
+        yield from running(child)
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """The packages of others that a piece of a program imports."""
+    for node in running(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        else:
+            continue
+        for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"sparsedp"}:
+            yield BROUGHT_BY.get(name, name)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    cited = re.search(r"^version: (.*)$", read("CITATION.cff"), re.MULTILINE)
+    changed = re.search(r"^## \[(\d.*?)\]", read("CHANGELOG.md"), re.MULTILINE)
+    assert cited is not None
+    assert changed is not None
+    assert {sparsedp.__version__} == {metadata.version("sparsedp"), cited[1], changed[1]}
+
+
+def test_the_oldest_python_that_is_listed_is_the_oldest_that_is_allowed() -> None:
+    about = metadata.metadata("sparsedp")
+    listed = re.findall(r"Python :: 3\.(\d+)", " ".join(about.get_all("Classifier") or []))
+    assert about["Requires-Python"] == f">=3.{min(map(int, listed))}"
+
+
+def test_everything_that_is_imported_is_declared() -> None:
+    known = declared().union(*map(declared, ("compact", "plot", "peers", "spark")))
+    for path in SOURCES:
+        assert set(imported(ast.parse(path.read_text(encoding="utf-8")))) <= known, path
+
+
+def test_what_is_always_installed_is_not_guarded_as_if_it_might_be_missing() -> None:
+    for path in set(SOURCES) - {ROOT / "src/sparsedp/arrow.py"}:  # it still has one
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Try) and any(
+                handler.type is not None and "ImportError" in ast.unparse(handler.type) for handler in node.handlers
+            ):
+                assert set(imported(node)) & declared() == set(), f"{path}:{node.lineno}"
+
+
+def test_the_core_is_built_for_all_later_pythons_where_that_is_possible() -> None:
+    stable = str(_native.__file__).endswith(".abi3.so")
+    assert stable == (sys.version_info >= (3, 12))
+
+
+def steps(target: str, *, venv: Path, **variables: str) -> str:
+    """What make would do for a target."""
+    if shutil.which("make") is None:
+        pytest.skip("there is no make")
+    # Not what an outer make was told.
+    unset = ("PYTHON", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL")
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    command = ["make", "--dry-run", target, f"VENV={venv}"]
+    return subprocess.run(
+        command, cwd=ROOT, env={**environment, **variables}, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_the_demo_installs_the_package_alone_and_the_tests_add_the_rest(tmp_path: Path) -> None:
+    demo, lint = (steps(target, venv=tmp_path / "venv") for target in ("demo", "lint"))
+    assert "pip install --quiet --editable .\n" in demo
+    assert "[dev]" not in demo
+    assert "pip install --quiet --editable .\n" in lint
+    assert "pip install --quiet 'sparsedp[dev]'\n" in lint
+
+
+def test_the_environment_is_made_anew_only_when_another_python_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".python-3.1").touch()
+    assert "-m venv" not in steps("demo", venv=tmp_path)
+    assert "-m venv --clear" in steps("demo", venv=tmp_path, PYTHON=sys.executable)
+    (tmp_path / ".python-3.1").unlink()
+    (tmp_path / ".python-{}.{}".format(*sys.version_info)).touch()
+    assert "-m venv" not in steps("demo", venv=tmp_path, PYTHON=sys.executable)
+
+
+@pytest.mark.parametrize(
+    "changed", ["pyproject.toml", "CMakeLists.txt", "native/module.cpp", "src/sparsedp/__init__.py"]
+)
+def test_a_change_of_the_core_or_of_the_metadata_installs_again(tmp_path: Path, changed: str) -> None:
+    after = (ROOT / changed).stat().st_mtime
+    for stamp in (".python-3.1", ".package", ".dev"):
+        (tmp_path / stamp).touch()
+    assert "pip install" not in steps("lint", venv=tmp_path)
+    os.utime(tmp_path / ".python-3.1", (after - 2, after - 2))
+    for stamp in (".package", ".dev"):
+        os.utime(tmp_path / stamp, (after - 1, after - 1))
+    assert "--editable" in steps("lint", venv=tmp_path)
