@@ -123,3 +123,9 @@ def test_the_guarantee_speaks_of_users_where_they_are_known() -> None:
     assert "(δ)" in words
     assert "users told apart by 'person'" in words
     assert "takes for granted" in guarantee(sparsedp.plan(1.0, nonzero=10, mechanism="compact"))
+
+
+def test_words_round_delta_up() -> None:
+    words = guarantee(sparsedp.plan(1.0, 1e-9, nonzero=1000, mechanism="stability"))
+    stated = float(words.split("probability of ")[-1].split(" ")[0])
+    assert sparsedp.plan(1.0, 1e-9, nonzero=1000, mechanism="stability").delta <= stated <= 1e-9

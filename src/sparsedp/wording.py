@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def guarantee(plan: Plan) -> str:
         what = "is in the data or not changes the probability of any outcome"
     words = f"{who} {what} by at most a factor of {_factor(plan.epsilon)} (ε = {plan.epsilon:.6g})"
     if plan.delta:
-        words += f", up to an extra probability of {plan.delta:.2g} (δ)"
+        words += f", up to an extra probability of {_two_digits_up(plan.delta)} (δ)"
     words += "."
     if contribution is not None:
         words += f" This holds for {contribution}."
@@ -37,6 +38,10 @@ def guarantee(plan: Plan) -> str:
 def _factor(epsilon: float) -> str:
     """e^ε, rounded up; of large ε it says nothing, and may be no float."""
     return f"{math.ceil(math.exp(epsilon) * 100) / 100:,.2f}" if epsilon < LARGEST_WRITTEN else f"e^{epsilon:.6g}"
+
+
+def _two_digits_up(probability: float) -> str:
+    return f"{float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(probability))):.2g}"
 
 
 def kind_of_keys(space: KeySpace, kept: bool) -> str:

@@ -68,8 +68,6 @@ def run() -> None:
     except SparseDPError as error:
         failed = isinstance(error, (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError))
         fail(in_options(error), FAILED if failed else WRONG)
-    except KeyboardInterrupt:
-        fail("interrupted; no file was written, and what was debited stays debited", 130)
     except BrokenPipeError:  # whoever read the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
