@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup demo test test-spark audit promises lint fuzz fuzz-native sanitize bench report clean
+.PHONY: setup demo test test-local test-spark audit promises lint fuzz fuzz-native sanitize bench report clean
 
 setup: $(STAMP)
 
@@ -20,9 +20,12 @@ $(STAMP): .venv/bin/python pyproject.toml CMakeLists.txt $(wildcard native/*)
 demo: setup
 	$(BIN)/python -m sparsedp.demo
 
+# Both at once: Spark mostly waits, for processes that start.
 test: setup
+	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-local test-spark
+
+test-local: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit'
-	$(MAKE) test-spark
 
 # On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server.
 test-spark: setup
