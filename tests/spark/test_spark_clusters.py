@@ -32,7 +32,7 @@ def remote(cluster: Cluster) -> Any:
 
 
 def test_executors_of_a_cluster_build_the_parts(remote: Any, tmp_path: Path) -> None:
-    df = remote.range(300_000).selectExpr("concat('key ', cast(sqrt(id) as int)) as key", "id % 1000 as user")
+    df = remote.range(100_000).selectExpr("concat('key ', cast(sqrt(id) as int)) as key", "id % 1000 as user")
     options: dict[str, Any] = {"key": "key", "user": "user", "max_keys_per_user": 50, "epsilon": 50, "parts": 4}
     release = sparsedp.spark.release(df, path=tmp_path / "r", **options)
     sparsedp.verify(tmp_path / "r")
