@@ -95,20 +95,13 @@ def test_promise_05_an_audit_cannot_refute_epsilon(figure: Figure) -> None:
     runs = 50_000
     results = [test_audit.same_audit(name, runs) for name in ("tight-alp", "retrieval", "laplace")]
     assert not any(result.refuted for result in results)
+    assert all(result.lower_bound > 0.85 for result in results)
     bounds = ", ".join(f"{result.mechanism} {result.lower_bound:.3f}" for result in results)
     figure(f"{runs:,} runs a side and game, claimed ε = 1, proven ε ≥ {bounds}")
 
 
 def test_promise_06_the_audit_has_teeth(figure: Figure) -> None:
-    mutants = [
-        ("alp", test_audit.weaker_flips),
-        ("stability", test_audit.lower_threshold),
-        ("threshold", test_audit.above_instead_of_at_least),
-        ("laplace", test_audit.one_noise_for_all),
-        ("laplace", test_audit.one_seed_for_all_releases),
-        ("threshold", test_audit.more_budget_than_stated),
-        ("tight-alp", test_audit.stored_keys_embedded_too),
-    ]
+    mutants = test_audit.MUTANTS
     caught = []
     for mechanism, mutate in mutants:
         with pytest.MonkeyPatch.context() as patch:
