@@ -13,7 +13,7 @@ ifneq ($(if $(MADE),$(origin PYTHON)),file)
 MADE := $(VENV)/.python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 endif
 
-.PHONY: setup demo test test-spark audit promises lint fuzz fuzz-native sanitize bench report dist check-dist clean
+.PHONY: setup demo test test-local test-spark audit promises lint fuzz fuzz-native sanitize bench report dist check-dist clean
 
 setup: $(DEV)
 
@@ -36,9 +36,12 @@ $(DEV): $(PACKAGE)
 demo: $(PACKAGE)
 	$(BIN)/python -m sparsedp.demo
 
+# Both at once: Spark mostly waits, for processes that start.
 test: setup
+	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-local test-spark
+
+test-local: setup
 	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit'
-	$(MAKE) test-spark
 
 # On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server. On the
 # machine's Java, or else on one from the package index.

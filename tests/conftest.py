@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from promises import PROMISES, page
+
+# The same examples in every run, however slow the machine is; `--hypothesis-profile=fresh` looks for new ones.
+settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fixed")
 
 _found: dict[int, tuple[str, str, str]] = {}  # promise → test, outcome, figure
 

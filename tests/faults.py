@@ -22,6 +22,7 @@ import pytest
 Result = TypeVar("Result")
 
 PAGE = 4096
+HANGS = 600.0  # seconds after which something hangs; only a test that fails waits for them
 
 
 @contextmanager
@@ -113,9 +114,9 @@ def stop(kind: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), kind)
 
 
-def in_child(work: Callable[[], Result], seconds: float = 30.0) -> Result:
+def in_child(work: Callable[[], Result]) -> Result:
     """What the work gives in a forked child; the exception that it raised is raised here, and it must not hang."""
-    ended, result = _fork(work, seconds)
+    ended, result = _fork(work)
     if ended != 0:
         raise ChildProcessError(f"the child ended with {ended}")
     done, value = pickle.loads(result)
@@ -124,12 +125,12 @@ def in_child(work: Callable[[], Result], seconds: float = 30.0) -> Result:
     return value  # type: ignore[no-any-return]
 
 
-def ending_of_child(work: Callable[[], object], seconds: float = 30.0) -> int:
+def ending_of_child(work: Callable[[], object]) -> int:
     """How a forked child ends that does the work: 0, or minus the number of a signal."""
-    return _fork(work, seconds)[0]
+    return _fork(work)[0]
 
 
-def _fork(work: Callable[[], object], seconds: float) -> tuple[int, bytes]:
+def _fork(work: Callable[[], object]) -> tuple[int, bytes]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -143,20 +144,20 @@ def _fork(work: Callable[[], object], seconds: float) -> tuple[int, bytes]:
         finally:
             os._exit(0)
     os.close(writing)
-    ready, _, _ = select.select([reading], [], [], seconds)
+    ready, _, _ = select.select([reading], [], [], HANGS)
     if not ready:
         os.kill(child, signal.SIGKILL)
     with open(reading, "rb") as pipe:
         answer = pipe.read()
     _, status = os.waitpid(child, 0)
     if not ready:
-        pytest.fail(f"a forked child hung for {seconds} s")
+        pytest.fail(f"a forked child hung for {HANGS} s")
     return os.waitstatus_to_exitcode(status), answer
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for something to become true."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + HANGS
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.002)

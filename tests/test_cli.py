@@ -1,4 +1,4 @@
-"""The command line, driven as a process: results on stdout, words on stderr, exit codes, nothing lost or spent."""
+"""The command line, driven as processes: results on stdout, words on stderr, exit codes, nothing lost or spent."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import sparsedp
+from commands import Command
+from faults import wait_until
 from releases import make
 from sparsedp.cli.app import mechanism_options
 from sparsedp.ledger import Ledger
@@ -24,20 +28,24 @@ from sparsedp.ledger import Ledger
 COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
 
 
-def run(
-    *arguments: object, code: int = 0, stdin: str | None = None, **more: object
-) -> subprocess.CompletedProcess[str]:
+def run(*arguments: object, code: int = 0, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command; it must end with the code, and never with a traceback."""
-    done = subprocess.run(
-        [*COMMAND, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        input=stdin,
-        **more,  # type: ignore[call-overload]
-    )
+    return checked(Command(*arguments, stdin=stdin).wait(), code)
+
+
+def run_anew(
+    *arguments: object, code: int = 0, stdin: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """The same in a new interpreter, with pipes."""
+    command = [*COMMAND, *map(str, arguments)]
+    settings = {**os.environ, **environment}
+    return checked(subprocess.run(command, capture_output=True, text=True, input=stdin, env=settings), code)
+
+
+def checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
     assert "Traceback" not in done.stderr, done.stderr
     assert done.returncode == code, done.stderr
-    return done  # type: ignore[no-any-return]
+    return done
 
 
 @pytest.fixture
@@ -71,14 +79,15 @@ def test_names_do_not_command_the_terminal(tmp_path: Path) -> None:
     lines = run("top", tmp_path / "text").stdout.splitlines()
     assert [line.split("  ")[-1] for line in lines] == ["ä", "back\\\\slash", "\\x1b[31mred\\r", "forged"]
     assert len(lines) == 4
-    plain = run("top", tmp_path / "text", env={**os.environ, "PYTHONIOENCODING": "ascii"}).stdout
+    plain = run_anew("top", tmp_path / "text", PYTHONIOENCODING="ascii").stdout
     assert "\\xe4" in plain
     sparsedp.release({b"\xff": 9000, b"\\xff": 5000}, epsilon=1, delta=1e-6, keep_keys=True).save(tmp_path / "bytes")
     lines = run("top", tmp_path / "bytes").stdout.splitlines()
     assert [line.split()[-1] for line in lines] == ["\\xff", "\\\\xff"]
 
 
-def test_from_a_table_to_a_release_and_back(visits: Path) -> None:
+@pytest.mark.parametrize("run", [run, run_anew])
+def test_from_a_table_to_a_release_and_back(run: Callable[..., Any], visits: Path) -> None:
     done = run(*RELEASE, "-o", "v.sparsedp")
     assert done.stdout == ""
     assert "Whether any one user is in the data or not" in done.stderr
@@ -116,6 +125,7 @@ def test_keys_come_from_arguments_a_file_or_stdin(visits: Path) -> None:
     assert run("lookup", "v.sparsedp", "--file", "keys.txt").stdout == by_argument
     assert run("lookup", "v.sparsedp", stdin="\n".join(keys) + "\n").stdout == by_argument
     assert run("lookup", "v.sparsedp", stdin="\r\n".join(keys) + "\r\n").stdout == by_argument
+    assert run_anew("lookup", "v.sparsedp", stdin="\n".join(keys) + "\n").stdout == by_argument
     lines = [json.loads(line) for line in run("lookup", "v.sparsedp", "--json", *keys).stdout.splitlines()]
     assert [line["key"] for line in lines] == keys
     release = sparsedp.load("v.sparsedp")
@@ -128,7 +138,7 @@ def test_keys_come_from_arguments_a_file_or_stdin(visits: Path) -> None:
 def test_many_keys_stream_through_in_order(visits: Path) -> None:
     run(*RELEASE, "-o", "v.sparsedp")
     keys = [f"page {number}" for number in range(400_000)]  # several blocks
-    lines = run("lookup", "v.sparsedp", stdin="\n".join(keys)).stdout.splitlines()
+    lines = run_anew("lookup", "v.sparsedp", stdin="\n".join(keys)).stdout.splitlines()
     assert len(lines) == 400_001
     estimates = [float(line.rsplit(",", 3)[1]) for line in lines[1:]]
     assert estimates == sparsedp.load("v.sparsedp").lookup(keys).tolist()
@@ -302,16 +312,18 @@ def test_two_processes_race_for_the_last_epsilon(visits: Path) -> None:
 
 def test_killed_at_any_moment_nothing_is_half_written_and_what_was_published_is_debited(visits: Path) -> None:
     run("ledger", "create", "b.db", "--epsilon", 1000)
+    release = (*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db", "--force")
+    start = time.monotonic()
+    checked(Command(*release).wait(), 0)
+    whole = time.monotonic() - start
     moments = random.Random(3)
     for _ in range(12):
         Path("v.sparsedp").unlink(missing_ok=True)
         before = len(Ledger.open("b.db").entries())
-        process = subprocess.Popen(
-            [*COMMAND, *map(str, RELEASE), "-o", "v.sparsedp", "--ledger", "b.db"], stderr=subprocess.DEVNULL
-        )
-        time.sleep(moments.uniform(0.2, 1.6))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        command = Command(*release)
+        time.sleep(moments.uniform(0, 1.2 * whole))
+        os.kill(command.pid, signal.SIGKILL)
+        command.wait()
         debits = len(Ledger.open("b.db").entries()) - before
         if Path("v.sparsedp").exists():
             sparsedp.verify("v.sparsedp")
@@ -319,19 +331,24 @@ def test_killed_at_any_moment_nothing_is_half_written_and_what_was_published_is_
         assert debits in (0, 1)
 
 
-def test_an_interrupt_half_way_leaves_nothing(visits: Path) -> None:
+def test_an_interrupt_half_way_leaves_nothing(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
     pd.DataFrame({"user": generator.integers(0, 10**5, 10**6), "url": generator.integers(0, 10**6, 10**6)}).to_parquet(
         "visits.parquet"
     )
-    process = subprocess.Popen([*COMMAND, *map(str, RELEASE), "-o", "v.sparsedp"], stderr=subprocess.PIPE, text=True)
-    time.sleep(0.9)
-    process.send_signal(signal.SIGINT)
-    _, words = process.communicate()
-    assert "Traceback" not in words
-    if process.returncode:
-        assert process.returncode == 130
+    spilled = visits / "spilled"
+    spilled.mkdir()
+    monkeypatch.setenv("TMPDIR", str(spilled))
+    monkeypatch.setenv("SPARSEDP_THREADS", "1")
+    command = Command(*RELEASE, "-o", "v.sparsedp")
+    wait_until(lambda: any(spilled.iterdir()))  # it counts
+    os.kill(command.pid, signal.SIGINT)
+    done = command.wait()
+    assert "Traceback" not in done.stderr
+    if done.returncode:  # it may have been faster
+        assert done.returncode == 130
         assert not Path("v.sparsedp").exists()
+    assert list(spilled.iterdir()) == []
     assert [name for name in os.listdir(visits) if name.endswith(".tmp")] == []
 
 

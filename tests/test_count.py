@@ -359,7 +359,8 @@ def test_rows_with_nulls_can_be_dropped() -> None:
     assert as_dict(sparsedp.count(table, key="k", value="v", nulls="drop")) == {"a": 1, "b": 1}
 
 
-def test_a_table_larger_than_memory_is_counted(tmp_path: Path) -> None:
+def test_a_table_larger_than_memory_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARSEDP_THREADS", "2")  # each takes memory of its own
     events = "SELECT range // 40 AS u, 'key ' || (range * 7919 % 300000) AS k FROM range(3_000_000)"
     duckdb.connect().execute(f"COPY ({events}) TO '{tmp_path}/a.parquet'")
     counts = sparsedp.count(

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import sparsedp
-from faults import ending_of_child, in_child
+from faults import HANGS, ending_of_child, in_child
 from releases import answers, make
 from sparsedp import FormatError, LedgerError, Release, SpentError, building, sealed
 from sparsedp.ledger import Ledger
@@ -90,7 +90,7 @@ def test_of_several_savers_of_a_directory_one_wins(tmp_path: Path) -> None:
     refused: list[str] = []
 
     def save(release: Release) -> None:
-        together.wait(30)
+        together.wait(HANGS)
         try:
             release.save(path)
         except OSError as error:
@@ -174,7 +174,7 @@ def test_a_child_does_not_wait_for_threads_that_it_does_not_have() -> None:
     """Catches a lock that is held at the fork: the thread draws all the time, so it has the lock in most forks."""
     stream = Randomness()
     with meanwhile(lambda: stream.words(1 << 22)):
-        draws = {in_child(partial(noise, stream), seconds=10) for _ in range(6)}
+        draws = {in_child(partial(noise, stream)) for _ in range(6)}
     assert len(draws) == 6
 
 
@@ -188,15 +188,15 @@ def test_a_child_that_is_forked_during_the_first_lookup_can_look_up(monkeypatch:
     def slow_in_threads(plan: Plan, side: Any) -> Any:
         if threading.current_thread() is not threading.main_thread():
             inside.set()
-            finish.wait(30)
+            finish.wait(HANGS)
         return reader(plan, side)
 
     monkeypatch.setattr(plan_class, "reader", slow_in_threads)
     first = threading.Thread(target=release.lookup, args=([1],))
     first.start()
     try:
-        assert inside.wait(30)
-        found = in_child(lambda: answers(release), seconds=10)
+        assert inside.wait(HANGS)
+        found = in_child(lambda: answers(release))
     finally:
         finish.set()
         first.join()
@@ -223,7 +223,7 @@ def test_children_work_whatever_other_threads_were_doing(tmp_path: Path) -> None
 
 def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a fork inside of SQLite, whose locks the child would wait for, about once in ten times."""
-    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
+    ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1, timeout=HANGS)
     inside, leave = threading.Event(), threading.Event()
     done: list[str] = []
     check = sealed._check
@@ -233,16 +233,13 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
         if threading.current_thread() is not threading.main_thread():
             inside.set()
             leave.wait(seconds)
-
-    def look() -> None:
-        ledger.entries()
-        done.append("looked")
+            done.append("looked")  # still inside: a fork that waits comes later, one that does not comes earlier
 
     def while_a_thread_looks(work: Callable[[], object]) -> object:
         inside.clear()
-        other = threading.Thread(target=look)
+        other = threading.Thread(target=ledger.entries)
         other.start()
-        assert inside.wait(30)
+        assert inside.wait(HANGS)
         try:
             return work()
         finally:
@@ -255,7 +252,7 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
     in_fork = while_a_thread_looks(lambda: in_child(lambda: (list(done), ledger.spend(epsilon=1).id)))
     assert in_fork == (["looked"], 1)
     assert len(ledger.entries()) == 1
-    seconds = 30
+    seconds = HANGS
     with pytest.raises(LedgerError, match=r"waited for 0\.01 s"):
         while_a_thread_looks(lambda: Ledger.open(ledger.path, timeout=0.01))
 
@@ -285,7 +282,8 @@ def with_memory(megabytes: int, work: Callable[[], object]) -> object:
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory in use is read from /proc")
-HUGE: dict[str, Any] = {"epsilon": 1, "nonzero": 10**8, "mechanism": "tight-alp"}  # 460 MB
+# 4.6 GB: far more than a limit, and than what earlier tests may have left to be used again in the heap of this process.
+HUGE: dict[str, Any] = {"epsilon": 1, "nonzero": 10**9, "mechanism": "tight-alp"}
 
 
 @needs_proc
@@ -311,10 +309,12 @@ def test_a_file_that_does_not_fit_in_the_address_space_is_named(tmp_path: Path) 
 
 
 @needs_proc
-def test_a_lookup_that_does_not_fit_in_memory_is_a_memory_error() -> None:
+def test_a_lookup_that_does_not_fit_in_memory_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARSEDP_THREADS", "2")  # each takes room for its stack and its heap
     release = make("tight-alp")
-    keys = np.zeros(16_000_000, np.int64)
-    assert with_memory(512, lambda: release.lookup(keys)[0]) == release[0]
-    for megabytes in (32, 100):
+    some = np.zeros(16_000_000, np.int64)
+    assert with_memory(512, lambda: release.lookup(some)[0]) == release[0]
+    many = np.broadcast_to(np.int64(0), 1 << 28)  # which take no room; their answers take 2 GB
+    for megabytes in (32, 512):
         with pytest.raises(MemoryError):
-            with_memory(megabytes, lambda: release.lookup(keys))
+            with_memory(megabytes, lambda: release.lookup(many))

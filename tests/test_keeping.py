@@ -22,6 +22,7 @@ from sparsedp import FormatError, InputError, ParameterError
 from sparsedp.files import Contents, to_bytes
 from sparsedp.hashing import KeySpace
 from sparsedp.keeping import kept_keys, wrong_keys
+from sparsedp.randomness import reproducible_for_tests
 from sparsedp.table import StableStage
 from test_exact_threshold import UNSTORED, stable_law
 
@@ -79,14 +80,15 @@ def test_a_rare_key_is_not_named_for_a_frequent_one_of_its_fingerprint(monkeypat
     for mechanism in ("stability", "tight-alp"):
         options: dict[str, Any] = {"mechanism": mechanism, "nonzero": 2 * pairs, "keep_keys": True}
         rare_and_frequent = (keys, np.repeat([1, 1000], pairs))
-        release = sparsedp.release(rare_and_frequent, epsilon=1, delta=0.1, **options)
+        with reproducible_for_tests(1):
+            release = sparsedp.release(rare_and_frequent, epsilon=1, delta=0.1, **options)
+            both_rare = sparsedp.release((keys, np.ones(2 * pairs, int)), epsilon=1, delta=0.1, **options)
         chance = release.delta  # of one key of count 1
         names = np.array(release.kept_keys())
         assert (names >= pairs).all()
         assert np.abs(release.stored().values - 1000).max() < 60  # values stay with their names
         slack = 5 * (pairs * chance) ** 0.5
         assert abs(len(names) - pairs * (1 - chance)) < slack
-        both_rare = sparsedp.release((keys, np.ones(2 * pairs, int)), epsilon=1, delta=0.1, **options)
         names = np.array(both_rare.kept_keys())
         assert len(set((names % pairs).tolist())) == len(names)
         assert abs(len(names) - 2 * pairs * chance * (1 - chance)) < 2 * slack
@@ -141,11 +143,13 @@ def test_names_are_in_the_order_of_the_stored_keys() -> None:
 def test_named_values_are_rounded_at_random_and_without_bias() -> None:
     # Catches floor and nearest: both give 100 for all keys. σ of the mean is 0.02.
     keys = np.arange(20_000)
-    real = sparsedp.release((keys, np.full(20_000, 100.25)), epsilon=1, delta=1e-6, keep_keys=True, step=1.0)
+    with reproducible_for_tests(2):
+        real = sparsedp.release((keys, np.full(20_000, 100.25)), epsilon=1, delta=1e-6, keep_keys=True, step=1.0)
     assert abs(real.stored().values.mean() - 100.25) < 0.1
     table = pa.table({"k": np.repeat(keys[:5000], 40), "u": np.arange(200_000), "v": np.full(200_000, 100.25 / 40)})
     counts = sparsedp.count(table, key="k", user="u", value="v", max_keys_per_user=1, max_per_key=4, step=1)
-    counted = sparsedp.release(counts, epsilon=8, delta=1e-6, keep_keys=True)
+    with reproducible_for_tests(3):
+        counted = sparsedp.release(counts, epsilon=8, delta=1e-6, keep_keys=True)
     assert abs(counted.stored().values.mean() - 100.25) < 0.1
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from faults import HANGS
 from sparsedp import sealed
 from sparsedp.errors import BudgetError
 from sparsedp.ledger import Ledger
@@ -45,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def won(attempt: Callable[[], object]) -> bool:
-    _together.wait(60)
+    _together.wait(HANGS)
     try:
         attempt()
     except BudgetError:
@@ -54,12 +55,14 @@ def won(attempt: Callable[[], object]) -> bool:
 
 
 def race_to_spend(path: Path, _: int) -> list[bool]:
-    ledger = Ledger.open(path)
+    ledger = Ledger.open(path, timeout=HANGS)
     return [won(partial(ledger.spend, epsilon=0.5, dataset=f"round {round}")) for round in range(ROUNDS)]
 
 
 def race_to_create(path: Path, _: int) -> list[bool]:
-    return [won(partial(Ledger.create, path.with_name(f"{round}"), epsilon=1.0)) for round in range(ROUNDS)]
+    return [
+        won(partial(Ledger.create, path.with_name(f"{round}"), epsilon=1.0, timeout=HANGS)) for round in range(ROUNDS)
+    ]
 
 
 def test_of_two_processes_one_gets_the_last_epsilon(path: Path) -> None:
@@ -83,8 +86,8 @@ def test_of_two_processes_one_creates_the_file(path: Path) -> None:
 
 
 def spend_often(path: Path, _: int) -> list[int]:
-    ledger = Ledger.open(path)
-    _together.wait(60)
+    ledger = Ledger.open(path, timeout=HANGS)
+    _together.wait(HANGS)
     ids = []
     for _ in range(25):
         receipt = ledger.spend(epsilon=0.001, delta=1e-9)
@@ -109,7 +112,7 @@ def test_no_debit_of_many_processes_is_lost(path: Path) -> None:
 
 def test_threads_share_a_ledger(path: Path) -> None:
     """Catches a connection shared between threads, and one whose closing drops the locks of the others."""
-    ledger = Ledger.create(path, epsilon=0.5)
+    ledger = Ledger.create(path, epsilon=0.5, timeout=HANGS)
 
     def attempt(_: int) -> bool:
         ledger.datasets()
@@ -145,9 +148,10 @@ def test_a_killed_process_has_spent_what_it_said(path: Path) -> None:
         with subprocess.Popen([sys.executable, "-c", SPENDER, str(path)], stdout=subprocess.PIPE, text=True) as child:
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
-            time.sleep(moments.random() * 0.05)
+            said = "".join(child.stdout.readline() for _ in range(moments.randint(0, 3)))
+            time.sleep(moments.random() * 0.02)
             child.send_signal(signal.SIGKILL)
-            said = child.stdout.read()
+            said += child.stdout.read()
         seen += [int(line) for line in said.splitlines(keepends=True) if line.endswith("\n")]
         ledger = Ledger.open(path)
         entries = ledger.entries()
@@ -173,7 +177,7 @@ def test_a_process_killed_before_the_commit_has_spent_nothing(path: Path) -> Non
     before = path.read_bytes()
     child = SPAWN.Process(target=die_in_the_middle, args=(path,))
     child.start()
-    child.join(60)
+    child.join(HANGS)
     assert child.exitcode == -signal.SIGKILL
     assert path.read_bytes() != before
     assert path.with_name("ledger.db-journal").exists()

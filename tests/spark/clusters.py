@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from typing import Any
 
 import pyspark
 
+from faults import HANGS
+
 SPARK_HOME = Path(pyspark.__file__).parent
 COMMON = {
     "spark.ui.enabled": "false",
@@ -24,7 +25,11 @@ COMMON = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
+# Processes that live for a minute: no time is spent on optimising their code, or on threads that collect garbage.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["SPARK_SUBMIT_OPTS"] = JAVA
 
 
 def session(master: str, **settings: str) -> Any:
@@ -37,6 +42,7 @@ def session(master: str, **settings: str) -> Any:
         for name, value in {**COMMON, **settings}.items():
             builder = builder.config(name, value)
         made = builder.getOrCreate()
+        assert made.sparkContext.master == master, "stop the other session first"
         made.sparkContext.setLogLevel("OFF")
     return made
 
@@ -51,7 +57,12 @@ class Cluster:
 
     def start(self, name: str, main: str, *arguments: str) -> Path:
         log = self.folder / f"{name}.log"
-        settings = {"SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_DAEMON_MEMORY": "512m"}
+        settings = {
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "512m",
+            "SPARK_DAEMON_JAVA_OPTS": JAVA,
+        }
         with log.open("wb") as file:
             self.processes[name] = subprocess.Popen(
                 [str(SPARK_HOME / "bin" / "spark-class"), main, *arguments],
@@ -63,6 +74,21 @@ class Cluster:
             )
         return log
 
+    def start_workers(self, *names: str) -> None:
+        """Workers of these names, unless they run."""
+        resources = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", "127.0.0.1")
+        started = [
+            self.start(
+                name,
+                "org.apache.spark.deploy.worker.Worker",
+                *(*resources, "--work-dir", str(self.folder / name), self.master),
+            )
+            for name in names
+            if name not in self.processes
+        ]
+        for log in started:
+            wait_for(log, "Successfully registered with master")
+
     def kill(self, name: str) -> None:
         """Kill a process and everything it started: a worker with its executors."""
         os.killpg(self.processes[name].pid, 9)
@@ -73,17 +99,12 @@ class Cluster:
             self.kill(name)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(log: Path, pattern: str, seconds: float = 60) -> None:
-    """Until a line of the log matches."""
-    end = time.monotonic() + seconds
+def wait_for(log: Path, pattern: str) -> str:
+    """Until a line of the log matches: what is in the last group of the pattern, or all of it."""
+    end = time.monotonic() + HANGS
     while time.monotonic() < end:
-        if re.search(pattern, log.read_text(encoding="utf-8", errors="replace")):
-            return
-        time.sleep(0.2)
+        found = re.search(pattern, log.read_text(encoding="utf-8", errors="replace"))
+        if found:
+            return found[found.lastindex or 0]
+        time.sleep(0.1)
     raise TimeoutError(f"{pattern} is not in {log}: {log.read_text(encoding='utf-8', errors='replace')[-2000:]}")

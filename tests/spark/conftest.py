@@ -9,7 +9,7 @@ from typing import Any
 
 import javahome
 import pytest
-from clusters import COMMON, Cluster, free_port, session, wait_for
+from clusters import COMMON, Cluster, session, wait_for
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,7 +29,7 @@ def java() -> None:
         pytest.fail("Spark needs Java 17 or newer: install one, or pip install 'sparsedp[java]'", pytrace=False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """Spark in this process, with two threads and retries."""
     made = session("local[2,4]")
@@ -37,40 +37,25 @@ def spark() -> Iterator[Any]:
     made.stop()
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """A master and two workers with one core each."""
-    made = Cluster(tmp_path)
-    port = str(free_port())
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and two workers with one core each; a test that kills one may start it again."""
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
-        log = made.start(
-            "master",
-            "org.apache.spark.deploy.master.Master",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            port,
-            "--webui-port",
-            "0",
-        )
-        made.master = f"spark://127.0.0.1:{port}"
-        wait_for(log, "I have been elected leader")
-        for name in ("first", "second"):
-            resources = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", "127.0.0.1")
-            work = ("--work-dir", str(tmp_path / name))
-            worker_log = made.start(name, "org.apache.spark.deploy.worker.Worker", *resources, *work, made.master)
-            wait_for(worker_log, "Successfully registered with master")
+        arguments = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        log = made.start("master", "org.apache.spark.deploy.master.Master", *arguments)
+        made.master = wait_for(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        made.start_workers("first", "second")
         yield made
     finally:
         made.stop()
 
 
-@pytest.fixture
-def connect(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a Spark Connect server."""
-    made = Cluster(tmp_path)
-    port = str(free_port())
-    settings = {**COMMON, "spark.connect.grpc.binding.port": port, "spark.connect.grpc.binding.address": "127.0.0.1"}
+    made = Cluster(tmp_path_factory.mktemp("connect"))
+    settings = {**COMMON, "spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
     arguments = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     try:
         log = made.start(
@@ -79,7 +64,7 @@ def connect(tmp_path: Path) -> Iterator[str]:
             *("--master", "local[2]", *arguments),
             *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
         )
-        wait_for(log, "Spark Connect server started")
+        port = wait_for(log, r"Spark Connect server started at: \S*:(\d+)")
         yield f"sc://127.0.0.1:{port}"
     finally:
         made.stop()

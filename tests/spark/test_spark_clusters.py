@@ -10,15 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import Cluster, session
+from clusters import JAVA, Cluster, session
 
 import sparsedp
 import sparsedp.spark
+from faults import HANGS
 
-EXECUTORS = {"spark.executor.memory": "512m", "spark.cores.max": "2", "spark.executor.cores": "1"}
+EXECUTORS = {
+    "spark.executor.memory": "512m",
+    "spark.cores.max": "2",
+    "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": JAVA,
+}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def remote(cluster: Cluster) -> Any:
     made = session(cluster.master, **EXECUTORS)
     yield made
@@ -26,7 +32,7 @@ def remote(cluster: Cluster) -> Any:
 
 
 def test_executors_of_a_cluster_build_the_parts(remote: Any, tmp_path: Path) -> None:
-    df = remote.range(300_000).selectExpr("concat('key ', cast(sqrt(id) as int)) as key", "id % 1000 as user")
+    df = remote.range(100_000).selectExpr("concat('key ', cast(sqrt(id) as int)) as key", "id % 1000 as user")
     options: dict[str, Any] = {"key": "key", "user": "user", "max_keys_per_user": 50, "epsilon": 50, "parts": 4}
     release = sparsedp.spark.release(df, path=tmp_path / "r", **options)
     sparsedp.verify(tmp_path / "r")
@@ -46,6 +52,7 @@ def test_a_killed_worker_costs_time_or_the_release_but_never_half_of_it(
             time.sleep(0.4)
             yield batch
 
+    cluster.start_workers("first")
     df = remote.range(0, 60_000, 1, 12).mapInArrow(slow, "id bigint").selectExpr("id % 5000 as key")
     target = tmp_path / "r"
     ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1)
@@ -63,7 +70,7 @@ def test_a_killed_worker_costs_time_or_the_release_but_never_half_of_it(
     thread.start()
     time.sleep(delay)
     cluster.kill("first")
-    thread.join(timeout=240)
+    thread.join(timeout=HANGS)
     assert outcome
     left = {path.name for path in tmp_path.iterdir() if path.suffix in (".spark", ".tmp")}
     assert left == set()
@@ -110,6 +117,6 @@ print("all is well")
 
 def test_everything_works_through_spark_connect(connect: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", CLIENT, connect, str(tmp_path)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", CLIENT, connect, str(tmp_path)], capture_output=True, text=True, timeout=HANGS
     )
     assert "all is well" in done.stdout, done.stderr[-3000:]

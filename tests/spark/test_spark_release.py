@@ -25,7 +25,7 @@ from sparsedp.sources.spark.rows import Query, rows_by_part
 PARTS = 3
 
 
-def events(rows: int = 20_000, seed: int = 0) -> pd.DataFrame:
+def events(rows: int = 8_000, seed: int = 0) -> pd.DataFrame:
     """Users with at most 30 rows each, pages, and amounts of quarters."""
     random = np.random.default_rng(seed)
     return pd.DataFrame(
@@ -40,7 +40,7 @@ def events(rows: int = 20_000, seed: int = 0) -> pd.DataFrame:
 
 
 def table(spark: Any, frame: pd.DataFrame) -> Any:
-    return spark.createDataFrame(pa.Table.from_pandas(frame, preserve_index=False).to_pylist())
+    return spark.createDataFrame(frame)
 
 
 @pytest.fixture(scope="module")
