@@ -200,6 +200,16 @@ def test_a_read_only_disk_can_be_read_and_costs_nothing(disk: Disk, tmp_path: Pa
     assert ledger.entries() == []
 
 
+def test_an_error_of_two_names_is_told_with_the_one_that_was_given(tmp_path: Path) -> None:
+    """Catches a second name that is None, which Python shows: 'a' -> None."""
+    make("threshold").save(tmp_path / "a")
+    (tmp_path / "taken" / "inside").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"/taken'$") as caught:
+        sparsedp.load(tmp_path / "a", allow_reproducible=True).save(tmp_path / "taken")
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "taken"), None)
+    assert "None" not in str(caught.value)
+
+
 def test_a_file_that_may_not_be_read_is_named(open_folder: Path) -> None:
     for name, release in (("a", make("tight-alp")), ("b", make("tight-alp-parts"))):
         release.save(open_folder / name)
