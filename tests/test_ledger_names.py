@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -156,46 +157,73 @@ def spend_until(moment: int, path: Path) -> int:
     return at_call(moment, stop(signal.SIGKILL), partial(Ledger(path, 1.0).spend, epsilon=0.25))
 
 
-def moments_of_a_debit(path: Path) -> int:
-    Ledger.create(path, epsilon=1).spend(epsilon=0.25)
-    return in_child(partial(spend_until, 0, path))
+def spend_beyond(size: int, path: Path) -> None:
+    """A debit that is killed by the kernel when a file, of whatever name, would grow beyond a size, in mid-write."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    Ledger(path, 1.0).spend(epsilon=0.25, note="note " * 100)
+
+
+def check_that_no_debit_comes_back(first: Path, second: Path) -> int:
+    """A crash under one name, a debit under another, then the first name again; gives the debits after the crash."""
+    first.rename(second)
+    ledger = Ledger.open(second)
+    entries = len(ledger.entries())
+    assert entries in (1, 2)
+    ledger.spend(epsilon=0.25)
+    second.rename(first)
+    ledger = Ledger.open(first)
+    assert len(ledger.entries()) == entries + 1
+    ledger.spend(epsilon=ledger.datasets()[0].left_epsilon)
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.01)
+    assert sorted(os.listdir(first.parent)) == ["a"]
+    return entries
+
+
+def folder_of_one_debit(folder: Path) -> Path:
+    folder.mkdir()
+    Ledger.create(folder / "a", epsilon=1).spend(epsilon=0.25)
+    return folder / "a"
 
 
 def test_killed_at_any_call_and_renamed_no_debit_comes_back(tmp_path: Path) -> None:
-    """The attack: a crash under one name, debits under another, then the first name again. Catches a journal."""
+    counted = folder_of_one_debit(tmp_path / "counted")
     seen = set()
-    for moment in range(1, moments_of_a_debit(tmp_path / "counted") + 1):
-        first, second = tmp_path / f"{moment}.a", tmp_path / f"{moment}.b"
-        Ledger.create(first, epsilon=1).spend(epsilon=0.25)
-        assert ending_of_child(partial(spend_until, moment, first)) == -signal.SIGKILL
-        first.rename(second)
-        ledger = Ledger.open(second)
-        entries = len(ledger.entries())
-        assert entries in (1, 2)
-        seen.add(entries)
-        ledger.spend(epsilon=0.25)
-        second.rename(first)
-        ledger = Ledger.open(first)
-        assert len(ledger.entries()) == entries + 1
-        ledger.spend(epsilon=ledger.datasets()[0].left_epsilon)
-        with pytest.raises(BudgetError):
-            ledger.spend(epsilon=0.01)
-        assert not list(tmp_path.glob(f"{moment}.*-*"))
+    for moment in range(1, in_child(partial(spend_until, 0, counted)) + 1):
+        path = folder_of_one_debit(tmp_path / str(moment))
+        assert ending_of_child(partial(spend_until, moment, path)) == -signal.SIGKILL
+        seen.add(check_that_no_debit_comes_back(path, path.with_name("b")))
     assert seen == {1, 2}
+
+
+def test_killed_within_a_write_and_renamed_no_debit_comes_back(tmp_path: Path) -> None:
+    """Catches a journal, which is not found under the second name, and takes the debits back under the first."""
+    size = folder_of_one_debit(tmp_path / "measured").stat().st_size
+    killed = 0
+    for most in (*range(0, 4 * size, 512), *range(size, size + 100, 9)):
+        path = folder_of_one_debit(tmp_path / str(most))
+        ending = ending_of_child(partial(spend_beyond, most, path))
+        killed += ending == -signal.SIGXFSZ
+        entries = check_that_no_debit_comes_back(path, path.with_name("b"))
+        assert entries == 1 + (ending == 0)
+    assert killed > 5
 
 
 def test_a_ledger_is_one_under_a_mount_of_the_file_alone(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / "mounted.db"
     other.parent.mkdir()
     other.touch()
-    Ledger.create(path, epsilon=1)
+    Ledger.create(path, epsilon=100)
     if os.geteuid() != 0 or subprocess.run(["mount", "--bind", path, other], capture_output=True).returncode:
         pytest.skip("only root can mount")
     try:
-        assert ending_of_child(partial(spend_until, 9, path)) == -signal.SIGKILL
-        spent = len(Ledger.open(other).entries())
-        Ledger.open(other).spend(epsilon=0.25)
-        assert len(Ledger.open(path).entries()) == spent + 1
+        for size in range(0, 20_000, 512):
+            ending_of_child(partial(spend_beyond, size, path))
+            spent = len(Ledger.open(other).entries())
+            Ledger.open(other).spend(epsilon=0.25)
+            assert len(Ledger.open(path).entries()) == spent + 1
         assert os.listdir(other.parent) == ["mounted.db"]
     finally:
         subprocess.run(["umount", "-l", other], check=True)
