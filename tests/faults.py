@@ -76,7 +76,7 @@ def _filled(filler: Path, room: int) -> Iterator[None]:
         filler.unlink()
 
 
-CHANGES = {"open", "mkdir", "write", "pwrite", "flush", "fsync", "ftruncate", "close", "link", "replace", "rename"}
+CHANGES = {"open", "mkdir", "write", "pwrite", "flush", "fsync", "truncate", "close", "link", "replace", "rename"}
 CHANGES |= {"unlink", "rmdir", "execute"}
 
 

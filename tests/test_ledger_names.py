@@ -13,11 +13,13 @@ import stat
 import subprocess
 from contextlib import closing
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 import pytest
 
 from faults import at_call, ending_of_child, in_child, stop
+from sparsedp import sealed
 from sparsedp.errors import BudgetError, LedgerError
 from sparsedp.ledger import Ledger, Receipt
 
@@ -121,14 +123,12 @@ def test_the_file_that_is_checked_is_the_one_that_is_opened(path: Path, monkeypa
     linked = path.with_name("linked.db")
     shutil.copy(path, linked)
     os.link(linked, path.with_name("other.db"))
-    real = os.open
 
-    def replacing(name: Path, *options: int) -> int:
-        if name == path and linked.exists():
-            os.replace(linked, path)
-        return real(name, *options)
+    def replacing(name: Path, mode: str) -> FileIO:
+        os.replace(linked, path)
+        return FileIO(name, mode)
 
-    monkeypatch.setattr(os, "open", replacing)
+    monkeypatch.setattr(sealed, "FileIO", replacing)
     with pytest.raises(LedgerError, match=ONE_NAME):
         ledger.spend(epsilon=0.25)
 
@@ -140,15 +140,14 @@ def test_a_file_that_is_replaced_while_it_is_waited_for_is_opened_anew(
     ledger = Ledger.create(path, epsilon=1)
     other = path.with_name("other.db")
     Ledger.create(other, epsilon=1).spend(epsilon=0.25)
-    real = os.open
 
-    def replaced_after(name: Path, *options: int) -> int:
-        descriptor = real(name, *options)
-        if name == path and other.exists():
+    def replaced_after(name: Path, mode: str) -> FileIO:
+        file = FileIO(name, mode)
+        if other.exists():
             os.replace(other, path)
-        return descriptor
+        return file
 
-    monkeypatch.setattr(os, "open", replaced_after)
+    monkeypatch.setattr(sealed, "FileIO", replaced_after)
     assert ledger.spend(epsilon=0.5).id == 2
     assert ledger.datasets()[0].left_epsilon == 0.25
 
@@ -196,6 +195,22 @@ def test_killed_at_any_call_and_renamed_no_debit_comes_back(tmp_path: Path) -> N
         assert ending_of_child(partial(spend_until, moment, path)) == -signal.SIGKILL
         seen.add(check_that_no_debit_comes_back(path, path.with_name("b")))
     assert seen == {1, 2}
+
+
+def test_an_interrupt_at_any_call_lets_the_lock_go(path: Path) -> None:
+    """Catches a descriptor that is lost before it is closed: its lock would last as long as the process."""
+    ledger = Ledger.create(path, epsilon=100)
+    spend = partial(ledger.spend, epsilon=0.25)
+    made = 0
+    for moment in range(1, at_call(0, lambda: None, spend) + 1):
+        before = len(ledger.entries())
+        with pytest.raises(KeyboardInterrupt):
+            at_call(moment, stop(signal.SIGINT), spend)
+        entries = len(Ledger.open(path, timeout=0).entries())
+        assert entries - before in (0, 1)
+        made += entries - before
+        assert Ledger(path, 0.0).spend(epsilon=0.25).id == entries + 1
+    assert made > 0
 
 
 def test_killed_within_a_write_and_renamed_no_debit_comes_back(tmp_path: Path) -> None:

@@ -35,11 +35,12 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 from .errors import LedgerError
 from .storage import sync_directory
@@ -52,8 +53,6 @@ DIGEST = 64
 
 SQLITE = b"SQLite format 3\0"
 SQLITE_APPLICATION = 0x73644C31
-SQLITE_VERSION = 1
-SQLITE_LEFT = 2  # the same, closed to programs that know version 1 only
 SQLITE_SCHEMA = [  # by name
     "CREATE TABLE budgets (dataset TEXT PRIMARY KEY, epsilon TEXT, delta TEXT, created TEXT) WITHOUT ROWID",
     "CREATE TABLE entries (id INTEGER PRIMARY KEY, dataset TEXT, epsilon TEXT, delta TEXT, mechanism TEXT, note TEXT, "
@@ -67,6 +66,10 @@ Change: TypeAlias = list[Any]
 # forever for SQLite's own locks if another thread had them at that moment.
 _in_use = threading.RLock()
 os.register_at_fork(before=_in_use.acquire, after_in_parent=_in_use.release, after_in_child=_in_use.release)
+
+
+class DamageError(Exception):
+    """A file is not as it was written."""
 
 
 @dataclass
@@ -136,51 +139,48 @@ def make(path: Path, timeout: float, *change: str) -> bool:
 
 
 @contextmanager
-def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, int]]:
+def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
     """A new file beside a path, on the disk, and locked: who finds it under its name waits until it has no other."""
     temporary = path.with_name(f".ledger.{secrets.token_hex(8)}.tmp")
-    descriptor = -1
     try:
-        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        line, mark = _line(START, changes)
-        _write(descriptor, HEAD + START.written() + mark.written() + line, 0)
-        _sync(descriptor)
-        yield temporary, descriptor
+        with FileIO(temporary, "x+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            line, mark = _line(START, changes)
+            _write(file, HEAD + START.written() + mark.written() + line, 0)
+            _sync(file)
+            yield temporary, file
     finally:
         temporary.unlink(missing_ok=True)
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 @contextmanager
 def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[Book]:
     """The checked file, which nobody else changes meanwhile; committed if the block ends without an exception."""
-    with _alone(path, timeout), _opened(path, timeout, write) as (descriptor, content):
+    with _alone(path, timeout), _opened(path, timeout, write) as (file, content):
         if content.startswith(SQLITE):
             yield _of_sqlite(path, timeout)
             return
         book, mark, is_marked = _check(content, path)
         yield book
         if book.changes:
-            _commit(descriptor, mark, is_marked and len(content) == mark.end, book.changes)
+            _commit(file, mark, is_marked and len(content) == mark.end, book.changes)
 
 
-def _commit(descriptor: int, last: Mark, is_clean: bool, changes: list[Change]) -> None:
+def _commit(file: FileIO, last: Mark, is_clean: bool, changes: list[Change]) -> None:
     line, mark = _line(last, changes)
     try:
         if not is_clean:  # somebody was stopped here: a torn line, or a line without its mark
-            os.ftruncate(descriptor, last.end)
-            _write(descriptor, last.written(), last.place())
-        _write(descriptor, line, last.end)
-        _sync(descriptor)
+            file.truncate(last.end)
+            _write(file, last.written(), last.place())
+        _write(file, line, last.end)
+        _sync(file)
     except BaseException:
         with suppress(OSError):  # the first error is the one to tell; a torn line does not count
-            os.ftruncate(descriptor, last.end)
+            file.truncate(last.end)
         raise
     # From here on the debit stays, whatever happens: a mark that may be on the disk must have its line.
-    _write(descriptor, mark.written(), mark.place())
-    _sync(descriptor)
+    _write(file, mark.written(), mark.place())
+    _sync(file)
 
 
 def _line(last: Mark, changes: list[Change]) -> tuple[bytes, Mark]:
@@ -198,13 +198,9 @@ def _digest(before: str, text: bytes) -> str:
 def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
     """What a file says, the mark of its last whole line, and whether both marks are as they should be."""
     if not content.startswith(HEAD):
-        if version := re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content):
-            if int(version[1]) > VERSION:
-                raise LedgerError(
-                    f"{path} must be of version {VERSION} or older, got {int(version[1])}; use a newer sparsedp"
-                )
-            _refuse(path, "its head is not the one that was written")
-        raise LedgerError(f"path must be a ledger, got {path}, which is empty or something else")
+        version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
+        _check_version(path, bool(version), int(version[1]) if version else 0)
+        raise DamageError("its head is not the one that was written")
     book, last = Book(), START
     ends = [START]
     try:
@@ -217,14 +213,21 @@ def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
             last = Mark(last.number + 1, end, digest.decode())
             ends.append(last)
     except (ValueError, TypeError, RecursionError) as error:
-        _refuse(path, str(error))
+        raise DamageError(str(error)) from error
     marks = [mark for at in (1, 2) if (mark := _mark(content[at * BLOCK : (at + 1) * BLOCK], at))]
     if not marks or any(mark not in ends[mark.number : mark.number + 1] for mark in marks):
-        _refuse(path, "its totals and debits are not those that were written")
+        raise DamageError("its totals and debits are not those that were written")
     newest = max(mark.number for mark in marks)
     if len(marks) == 1 and last.number == newest:  # the other mark may have been of a line that is gone
-        _refuse(path, "one of its marks is damaged")
+        raise DamageError("one of its marks is damaged")
     return book, last, newest == last.number
+
+
+def _check_version(path: Path, is_ledger: bool, version: int) -> None:
+    if not is_ledger:
+        raise LedgerError(f"path must be a ledger, got {path}, which is empty or something else")
+    if version > VERSION:
+        raise LedgerError(f"{path} must be of version {VERSION} or older, got {version}; use a newer sparsedp")
 
 
 def _mark(block: bytes, at: int) -> Mark | None:
@@ -234,10 +237,6 @@ def _mark(block: bytes, at: int) -> Mark | None:
     except ValueError:
         return None
     return mark if mark.written() == block and mark.place() == at * BLOCK else None
-
-
-def _refuse(path: Path, reason: str) -> NoReturn:
-    raise LedgerError(f"{path} is no ledger or damaged; restore it, and count every release since as spent ({reason})")
 
 
 @contextmanager
@@ -251,45 +250,38 @@ def _alone(path: Path, timeout: float) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[int, bytes]]:
+def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[FileIO, bytes]]:
     """An existing file, locked, that has this name and no other, and what is in it; of version 1 only to read."""
     end = time.monotonic() + timeout
     with _explained(path, timeout, write):
         while True:
-            with _descriptor(path, write) as descriptor:
-                _lock(descriptor, write, end)
-                if not _is_at(path, descriptor):  # replaced while it was waited for
+            try:
+                _check_kind(path, os.stat(path))  # to open a pipe would wait for its other end
+                file = FileIO(path, "r+" if write else "r")
+            except (FileNotFoundError, NotADirectoryError):
+                raise _missing(path) from None
+            # A file and no descriptor: if Ctrl-C comes at the wrong moment, it still is closed, and the lock let go.
+            with file:
+                _lock(file, write, end)
+                if not _is_at(path, file):  # replaced while it was waited for
                     continue
-                _check_names(path, descriptor)
-                content = _content(descriptor)
-                if not (write and content.startswith(SQLITE)):
-                    yield descriptor, content
+                _check_names(path, file)
+                start = file.read(BLOCK)
+                if not (write and start.startswith(SQLITE)):
+                    yield file, start + file.readall() if start == HEAD else start  # anything else may be large
                     return
-                _convert(path, descriptor, timeout)
-
-
-@contextmanager
-def _descriptor(path: Path, write: bool) -> Iterator[int]:
-    try:
-        # Without waiting for the other end of a pipe.
-        descriptor = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_NONBLOCK)
-    except (FileNotFoundError, NotADirectoryError):
-        raise _missing(path) from None
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+                _convert(path, file, timeout)
 
 
 def _missing(path: Path) -> FileNotFoundError:
     return FileNotFoundError(f"path must be a ledger, got {path}, which does not exist; create it with Ledger.create")
 
 
-def _lock(descriptor: int, write: bool, end: float) -> None:
+def _lock(file: FileIO, write: bool, end: float) -> None:
     pause = 0.0005
     while True:
         try:
-            return fcntl.flock(descriptor, (fcntl.LOCK_EX if write else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            return fcntl.flock(file, (fcntl.LOCK_EX if write else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= end:
                 raise
@@ -297,39 +289,37 @@ def _lock(descriptor: int, write: bool, end: float) -> None:
         pause = min(2 * pause, 0.02)
 
 
-def _is_at(path: Path, descriptor: int) -> bool:
+def _is_at(path: Path, file: FileIO) -> bool:
     try:
-        return os.path.samestat(os.stat(path), os.fstat(descriptor))
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
     except FileNotFoundError:
         raise _missing(path) from None
 
 
-def _check_names(path: Path, descriptor: int) -> None:
-    about = os.fstat(descriptor)
+def _check_kind(path: Path, about: os.stat_result) -> None:
     if not stat.S_ISREG(about.st_mode):
         raise LedgerError(f"{path} cannot be opened: a ledger must be a regular file")
+
+
+def _check_names(path: Path, file: FileIO) -> None:
+    about = os.fstat(file.fileno())
+    _check_kind(path, about)
     if about.st_nlink > 1:
         # Who makes a ledger and is killed leaves its first name. Nobody is making it now: it would be locked.
         for leftover in path.resolve().parent.glob(".ledger.*.tmp"):
             with suppress(OSError):
                 if os.path.samestat(leftover.lstat(), about):
                     leftover.unlink()
-        if (names := os.fstat(descriptor).st_nlink) > 1:
+        if (names := os.fstat(file.fileno()).st_nlink) > 1:
             raise LedgerError(
                 f"{path} must have one name, got a file with {names} (hard links); remove the other names, which "
                 f"`find -samefile` lists, or copy it and remove all of them; nothing was spent"
             )
 
 
-def _content(descriptor: int) -> bytes:
-    with open(os.dup(descriptor), "rb") as file:
-        start = file.read(BLOCK)
-        return start + file.read() if start == HEAD else start  # anything else may be large
-
-
-def _write(descriptor: int, content: bytes, at: int) -> None:
+def _write(file: FileIO, content: bytes, at: int) -> None:
     while content:
-        written = os.pwrite(descriptor, content, at)
+        written = os.pwrite(file.fileno(), content, at)
         content, at = content[written:], at + written
 
 
@@ -337,79 +327,75 @@ def _write(descriptor: int, content: bytes, at: int) -> None:
 _FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 
-def _sync(descriptor: int) -> None:
+def _sync(file: FileIO) -> None:
     if _FULL_SYNC is None:
-        os.fsync(descriptor)
+        os.fsync(file.fileno())
     else:
-        fcntl.fcntl(descriptor, _FULL_SYNC)
+        fcntl.fcntl(file, _FULL_SYNC)
 
 
 @contextmanager
 def _explained(path: Path, timeout: float, write: bool) -> Iterator[None]:
     """What the operating system and SQLite have to say comes as `LedgerError`."""
+    damaged = "is no ledger or damaged; restore it, and count every release since as spent"
     locked = f"stayed locked for {timeout:g} s; try again when other processes are done with it"
+    access = "written; make the file and its directory writable" if write else "read; make the file readable"
+    full = "cannot grow; make room on its disk"
+    broken = "cannot be read or written; check its disk"
     try:
         yield
     except OSError as error:
         if error.errno is None:  # a sentence of ours
             raise
-        access = "written; make the file and its directory writable" if write else "read; make the file readable"
-        fixes = {
+        numbers = {
             **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), f"cannot be {access}"),
-            **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "cannot grow; make room on its disk"),
+            **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), full),
             **dict.fromkeys((errno.EAGAIN, errno.EWOULDBLOCK), locked),
-            **dict.fromkeys((errno.EISDIR, errno.ENXIO), "cannot be opened: a ledger must be a regular file"),
             errno.EBUSY: "cannot be replaced, as a change of format must; mount its directory, not the file alone",
         }
-        fix = fixes.get(error.errno or 0, "cannot be read or written; check its disk")
-        raise LedgerError(f"{path} {fix} ({error.strerror})") from error
+        raise LedgerError(f"{path} {numbers.get(error.errno, broken)} ({error.strerror})") from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes damaged names in its messages
-        signs = {
-            "locked": locked,
-            "readonly": "cannot be written; make the file and its directory writable",
-            "unable to open": "cannot be opened, or has no journal; make the file and its directory writable",
-            "is full": "cannot grow; make room on its disk",
-            "I/O": "cannot be read or written; check its disk",
-            "": "is no ledger or damaged; restore it, and count every release since as spent",
-        }
-        fix = next(fix for sign, fix in signs.items() if sign in str(error))
-        raise LedgerError(f"{path} {fix} ({error})") from error
+        opening = "cannot be opened, or has no journal; make the file and its directory writable"
+        signs = {"locked": locked, "readonly": f"cannot be {access}", "unable to open": opening, "is full": full}
+        fixes = [fix for sign, fix in {**signs, "I/O": broken, "": damaged}.items() if sign in str(error)]
+        raise LedgerError(f"{path} {fixes[0]} ({error})") from error
+    except DamageError as damage:
+        raise LedgerError(f"{path} {damaged} ({damage})") from damage
 
 
-def _convert(path: Path, descriptor: int, timeout: float) -> None:
+def _convert(path: Path, file: FileIO, timeout: float) -> None:
     """Put a file of this format in the place of one of version 1, which is locked."""
-    # Programs that know version 1 only may be waiting for SQLite's lock: they are turned away first.
-    book = _of_sqlite(path, timeout, lambda connection: connection.execute(f"PRAGMA user_version = {SQLITE_LEFT}"))
-    about, real = os.fstat(descriptor), path.resolve()
+    book = _of_sqlite(path, timeout, close=True)
+    about, real = os.fstat(file.fileno()), path.resolve()
     changes: list[Change] = [["budget", name, *budget] for name, budget in book.budgets.items()]
     changes += [["debit", *entry[:-1]] for entry in book.entries.values()]
     changes += [["released", entry[0], entry[-1]] for entry in book.entries.values() if entry[-1] is not None]
     with _hidden(real, changes) as (temporary, new):
         try:
-            os.fchown(new, about.st_uid, about.st_gid)
+            os.fchown(new.fileno(), about.st_uid, about.st_gid)
         except PermissionError as error:
             raise LedgerError(
                 f"{path} is of version 1 and somebody else's; its owner must make the next change, which renews it"
             ) from error
-        os.fchmod(new, stat.S_IMODE(about.st_mode))
+        os.fchmod(new.fileno(), stat.S_IMODE(about.st_mode))
         _sync(new)
-        if _is_at(path, descriptor):
+        if _is_at(path, file):
             os.replace(temporary, real)
             sync_directory(real.parent)
 
 
-def _of_sqlite(path: Path, timeout: float, change: Callable[[sqlite3.Connection], object] | None = None) -> Book:
+def _of_sqlite(path: Path, timeout: float, close: bool = False) -> Book:
     """What a file of version 1 says.
 
-    Its descriptor may be open, but not be closed meanwhile: that drops all locks that this process has on the file.
+    The file may be open, but not be closed meanwhile: that drops all locks that this process has on the file.
     """
     address = f"{path.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(address, timeout=timeout, isolation_level=None, uri=True)) as connection:
         connection.execute("PRAGMA synchronous = EXTRA")  # also syncs the removal of the journal
-        connection.execute("BEGIN EXCLUSIVE" if change else "BEGIN")
+        connection.execute("BEGIN EXCLUSIVE" if close else "BEGIN")
         book = _check_sqlite(connection, path)
-        if change:
-            change(connection)
+        if close:  # programs that know version 1 only may be waiting for SQLite's lock: they are turned away
+            connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     return book
 
@@ -417,18 +403,15 @@ def _of_sqlite(path: Path, timeout: float, change: Callable[[sqlite3.Connection]
 def _check_sqlite(connection: sqlite3.Connection, path: Path) -> Book:
     ((application,),) = connection.execute("PRAGMA application_id")
     ((version,),) = connection.execute("PRAGMA user_version")
-    if application != SQLITE_APPLICATION:
-        raise LedgerError(f"path must be a ledger, got {path}, which is empty or something else")
-    if version not in (SQLITE_VERSION, SQLITE_LEFT):
-        raise LedgerError(f"{path} must be of version {VERSION} or older, got {version}; use a newer sparsedp")
+    _check_version(path, application == SQLITE_APPLICATION, version)
     tables = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
     if tables != [(table,) for table in SQLITE_SCHEMA]:
-        raise sqlite3.DatabaseError("its tables are not those of a ledger")
+        raise DamageError("its tables are not those of a ledger")
     budgets = connection.execute("SELECT * FROM budgets ORDER BY dataset").fetchall()
     entries = connection.execute("SELECT * FROM entries ORDER BY id").fetchall()
     digest = hashlib.sha256()
     for row in (*budgets, *entries):
         digest.update(json.dumps(row, default=repr).encode())  # damage can turn text into bytes
     if connection.execute("SELECT sha256 FROM seal").fetchall() != [(digest.hexdigest(),)]:
-        raise sqlite3.DatabaseError("its totals and debits are not those that were written, or it lost its journal")
+        raise DamageError("its totals and debits are not those that were written, or it lost its journal")
     return Book({name: tuple(budget) for name, *budget in budgets}, {entry[0]: entry for entry in entries})
