@@ -40,7 +40,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .errors import LedgerError
 from .storage import sync_directory
@@ -100,8 +100,7 @@ class Book:
                 raise ValueError("it holds something that is no budget and no debit")
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """The lines up to one: how many, where it ends, and its digest."""
 
     number: int
@@ -201,25 +200,28 @@ def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
         version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
         _check_version(path, bool(version), int(version[1]) if version else 0)
         raise DamageError("its head is not the one that was written")
-    book, last = Book(), START
-    ends = [START]
-    try:
-        while (end := content.find(b"\n", last.end) + 1) > 0:
-            digest, text = content[last.end : last.end + DIGEST], content[last.end + DIGEST + 1 : end - 1]
-            if digest.decode("latin-1") != _digest(last.digest, text) or content[last.end + DIGEST] != ord(" "):
-                break
-            for change in json.loads(text):
-                book.apply(change)
-            last = Mark(last.number + 1, end, digest.decode())
-            ends.append(last)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DamageError(str(error)) from error
+    texts: list[bytes] = []
+    ends = [last := START]
+    while (end := content.find(b"\n", last.end) + 1) > 0:
+        digest, text = content[last.end : last.end + DIGEST + 1], content[last.end + DIGEST + 1 : end - 1]
+        stated = _digest(last.digest, text)
+        if digest != f"{stated} ".encode():
+            break
+        texts.append(text)
+        ends.append(last := Mark(last.number + 1, end, stated))
     marks = [mark for at in (1, 2) if (mark := _mark(content[at * BLOCK : (at + 1) * BLOCK], at))]
     if not marks or any(mark not in ends[mark.number : mark.number + 1] for mark in marks):
         raise DamageError("its totals and debits are not those that were written")
     newest = max(mark.number for mark in marks)
     if len(marks) == 1 and last.number == newest:  # the other mark may have been of a line that is gone
         raise DamageError("one of its marks is damaged")
+    book = Book()
+    try:
+        for changes in json.loads(b"[" + b",".join(texts) + b"]"):
+            for change in changes:
+                book.apply(change)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamageError(str(error)) from error
     return book, last, newest == last.number
 
 
