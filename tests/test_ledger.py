@@ -495,3 +495,53 @@ def test_a_failed_commit_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPa
             ledger.spend(epsilon=0.1)
     assert path.read_bytes() == before
     assert ledger.spend(epsilon=0.1).id == 4
+
+
+def test_a_debit_whose_mark_fails_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a line that is taken back although its mark may be on the disk: the file would be refused."""
+    ledger = small(path)
+    real, calls = os.fsync, []
+
+    def failing(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 2:
+            raise OSError(errno.EIO, "I/O error")
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(LedgerError, match="cannot be read or written; check its disk"):
+            ledger.spend(epsilon=0.125)
+    assert [entry.epsilon for entry in ledger.entries()] == [0.5, 0.25, 0.25, 0.125]
+    assert ledger.spend(epsilon=0.125).id == 5
+
+
+@pytest.mark.parametrize("debits", [3, 4])  # so that either mark is the newer one
+def test_after_a_power_cut_there_is_all_of_a_debit_or_nothing(path: Path, debits: int) -> None:
+    """What can be on the disk: a part of the line and the old mark, or, as the line is synced first, all of it and any
+    part of the mark. Catches a torn mark that makes the file unusable, or that is not written again.
+    """
+    ledger = Ledger.create(path, epsilon=100)
+    for _ in range(debits):
+        ledger.spend(epsilon=1)
+    before = path.read_bytes()
+    ledger.spend(epsilon=1)
+    after = path.read_bytes()
+    at = 512 * (1 + (debits + 2) % 2)
+    assert before[at : at + 512] != after[at : at + 512]
+    states = {before + after[len(before) : cut]: debits for cut in range(len(before), len(after), 7)}
+    states[before + bytes(len(after) - len(before))] = debits  # the size was synced, and nothing else
+    line = before + after[len(before) :]
+    for mark in [after[at : at + 512][:cut] for cut in range(0, 512, 13)]:
+        states[line[:at] + mark + line[at + len(mark) :]] = debits + 1
+    states[line[:at] + bytes(512) + line[at + 512 :]] = debits + 1
+    assert len(states) > 20
+    for content, expected in states.items():
+        path.write_bytes(content)
+        assert len(ledger.entries()) == expected
+        assert ledger.spend(epsilon=1).id == expected + 1
+        assert len(ledger.entries()) == expected + 1
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1])  # which is noticed again
+        with pytest.raises(LedgerError):
+            ledger.entries()

@@ -43,7 +43,7 @@ DEBIT = "INSERT INTO entries VALUES (NULL, 'default', '0.25', '0.0', 'laplace', 
 
 
 def version_1(path: Path, debits: int = 3) -> None:
-    """A ledger as sparsedp 0.1 made it: two totals, and debits of which the first is finished."""
+    """A ledger as it was made: two totals, and debits of which the first is finished."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in (
             "BEGIN IMMEDIATE",
@@ -65,7 +65,7 @@ def version_1(path: Path, debits: int = 3) -> None:
 
 
 def spend_in_version_1(path: Path, die: bool = False) -> None:
-    """A debit as sparsedp 0.1 made it, or one that is killed when its pages are written, before the journal is gone."""
+    """A debit as it was made, or one that is killed when its pages are written, before the journal is gone."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA cache_size = 1")
         connection.execute("BEGIN IMMEDIATE")
@@ -313,7 +313,7 @@ def test_a_ledger_of_version_1_is_renewed_by_the_first_change(path: Path) -> Non
     assert ledger.spend(epsilon=0.25).id == 4
     with pytest.raises(BudgetError):
         ledger.spend(epsilon=0.01)
-    with pytest.raises(sqlite3.DatabaseError):  # as sparsedp 0.1 would open it
+    with pytest.raises(sqlite3.DatabaseError):  # as who knows version 1 only would open it
         spend_in_version_1(path)
     assert os.listdir(path.parent) == ["ledger.db"]
 
@@ -371,7 +371,7 @@ def test_a_renewal_that_is_killed_at_any_call_leaves_the_old_or_the_new(tmp_path
 
 
 def test_a_journal_of_version_1_under_the_old_name_takes_no_debit_back(path: Path) -> None:
-    """A crash of sparsedp 0.1, then a rename. Catches debits in a file that SQLite may roll back under its old name."""
+    """A crash in version 1, then a rename. Catches debits in a file that SQLite may roll back under its old name."""
     version_1(path, debits=1)
     whole = path.read_bytes()
     assert ending_of_child(partial(spend_in_version_1, path, die=True)) == -signal.SIGKILL
@@ -391,7 +391,7 @@ def test_a_journal_of_version_1_under_the_old_name_takes_no_debit_back(path: Pat
 def test_who_knows_version_1_only_does_not_spend_beside_the_renewed_file(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process of sparsedp 0.1 has the old file open when it is replaced. Catches a debit in a file without a name."""
+    """A process that knows version 1 only has the old file open when it is replaced. Catches a debit in a file without a name."""
     version_1(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as waiting:
         waiting.execute("SELECT * FROM budgets").fetchall()
