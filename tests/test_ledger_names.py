@@ -388,10 +388,8 @@ def test_a_journal_of_version_1_under_the_old_name_takes_no_debit_back(path: Pat
     assert Ledger.open(path).spend(epsilon=0.25).id == 3
 
 
-def test_who_knows_version_1_only_does_not_spend_beside_the_renewed_file(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A process that knows version 1 only has the old file open when it is replaced. Catches a debit in a file without a name."""
+def test_who_knows_version_1_only_does_not_spend_beside_the_renewed_file(path: Path) -> None:
+    """It has the old file open when that is replaced. Catches a debit in a file without a name."""
     version_1(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as waiting:
         waiting.execute("SELECT * FROM budgets").fetchall()

@@ -195,7 +195,7 @@ def _digest(before: str, text: bytes) -> str:
 
 
 def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
-    """What a file says, the mark of its last whole line, and whether both marks are as they should be."""
+    """What a file says, the mark of its last whole line, and whether that mark is in the file."""
     if not content.startswith(HEAD):
         version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
         _check_version(path, bool(version), int(version[1]) if version else 0)
