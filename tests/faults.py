@@ -77,7 +77,8 @@ def _filled(filler: Path, room: int) -> Iterator[None]:
         filler.unlink()
 
 
-CHANGES = {"open", "mkdir", "write", "flush", "fsync", "close", "replace", "rename", "unlink", "rmdir", "execute"}
+CHANGES = {"open", "mkdir", "write", "pwrite", "flush", "fsync", "truncate", "close", "link", "replace", "rename"}
+CHANGES |= {"unlink", "rmdir", "execute"}
 
 
 def _changes_files(function: Any) -> bool:

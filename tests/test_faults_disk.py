@@ -19,6 +19,7 @@ from faults import Disk, disk
 from releases import answers, make
 from sparsedp import LedgerError, Release, SpentError
 from sparsedp.ledger import Ledger
+from sparsedp.spending import Account
 
 __all__ = ["disk"]  # a fixture
 
@@ -89,7 +90,8 @@ def test_a_debit_that_finds_no_room_is_no_debit_and_no_release(disk: Disk) -> No
         with pytest.raises(
             LedgerError, match=r"ledger\.db cannot (grow; make room|be read or written; check its disk)"
         ):
-            sparsedp.release({"a": 1}, epsilon=1, path=path, ledger=ledger)
+            # With a note that is longer than what is left of the last block, which needs no room.
+            sparsedp.release({"a": 1}, epsilon=1, path=path, ledger=Account(ledger, note="note " * 2000))
         assert not path.exists()
     assert ledger.entries() == []
     assert ledger.path.read_bytes() == before
@@ -98,7 +100,7 @@ def test_a_debit_that_finds_no_room_is_no_debit_and_no_release(disk: Disk) -> No
 
 
 def test_a_new_ledger_that_finds_no_room_is_not_there(disk: Disk) -> None:
-    with disk.with_room(8192):
+    with disk.with_room(0):
         with pytest.raises(LedgerError, match=r"ledger\.db|\.ledger\."):
             Ledger.create(disk.folder / "ledger.db", epsilon=1)
         assert names(disk.folder) == set()
@@ -198,6 +200,16 @@ def test_a_read_only_disk_can_be_read_and_costs_nothing(disk: Disk, tmp_path: Pa
     with pytest.raises(OSError, match=r"Read-only file system: .*/a\.sparsedp"):
         sparsedp.release({"a": 1}, epsilon=1, path=path, ledger=ledger)
     assert ledger.entries() == []
+
+
+def test_an_error_of_two_names_is_told_with_the_one_that_was_given(tmp_path: Path) -> None:
+    """Catches a second name that is None, which Python shows: 'a' -> None."""
+    make("threshold").save(tmp_path / "a")
+    (tmp_path / "taken" / "inside").mkdir(parents=True)
+    with pytest.raises(OSError, match=r"/taken'$") as caught:
+        sparsedp.load(tmp_path / "a", allow_reproducible=True).save(tmp_path / "taken")
+    assert (caught.value.filename, caught.value.filename2) == (str(tmp_path / "taken"), None)
+    assert "None" not in str(caught.value)
 
 
 def test_a_file_that_may_not_be_read_is_named(open_folder: Path) -> None:

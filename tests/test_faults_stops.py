@@ -99,7 +99,7 @@ class Stage:
 
     def check(self, here: Path, leftovers: bool) -> None:
         names = set(os.listdir(here)) - {"ledger.db"}
-        debits = len(Ledger.open(here / "ledger.db").entries())  # which takes back what was not committed
+        debits = len(Ledger.open(here / "ledger.db").entries())
         assert debits in (0, 1)
         state = "nothing"
         if "a" in names:
@@ -108,7 +108,7 @@ class Stage:
         assert state != "nothing" or self.old is None
         if self.write is not save_file and state == "new":
             assert debits == 1  # nothing is out that was not paid for
-        for name in names - {"a", "ledger.db-journal"}:
+        for name in names - {"a"}:
             assert leftovers, name
             assert name.startswith(".a.")
             assert name.endswith(".tmp")

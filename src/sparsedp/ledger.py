@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import math
 import os
-import sqlite3
 import unicodedata
+from collections import Counter
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import astuple, dataclass
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from . import sealed
 from .errors import BudgetError, ParameterError
@@ -66,7 +68,7 @@ class Balance:
 class Ledger:
     """A ledger file, for any number of threads and processes: an operation waits for others, at most `timeout` seconds.
 
-    Each operation has its own connection, so a ledger may be shared by threads, carried through a fork, and pickled.
+    Each operation opens the file anew, so a ledger may be shared by threads, carried through a fork, and pickled.
     """
 
     path: Path
@@ -85,14 +87,14 @@ class Ledger:
         """A new data set and its total, which can never be changed, in a new file or in an existing ledger."""
         budget = (_name(dataset), repr(check_epsilon(epsilon)), repr(_delta(delta)), _now())
         ledger = cls(Path(path).absolute(), _seconds(timeout))
-        if ledger.path.exists() or not sealed.make(ledger.path, ledger.timeout, budget):
-            with ledger._transaction(write=True) as connection:
-                if connection.execute("SELECT 1 FROM budgets WHERE dataset = ?", budget[:1]).fetchone():
+        if ledger.path.exists() or not sealed.make(ledger.path, ledger.timeout, "budget", *budget):
+            with ledger._transaction(write=True) as book:
+                if budget[0] in book.budgets:
                     raise BudgetError(
                         f"dataset must be new, got {dataset!r}, which has a budget in {path} that never changes; "
                         "open the ledger and spend what is left"
                     )
-                connection.execute("INSERT INTO budgets VALUES (?, ?, ?, ?)", budget)
+                book.change("budget", *budget)
         return ledger
 
     @classmethod
@@ -108,8 +110,8 @@ class Ledger:
         """Debit a release before its noise is drawn; `BudgetError`, and no debit, if that is more than is left."""
         dataset, epsilon, delta = _name(dataset), check_epsilon(epsilon), _delta(delta)
         about = (_text("mechanism", mechanism), _text("note", note), _now())
-        with self._transaction(write=True) as connection:
-            balance = self._balance(connection, dataset)
+        with self._transaction(write=True) as book:
+            balance = self._balance(book, dataset)
             # Exact: what is left was rounded down to the largest float whose decimal is not above it.
             if epsilon > balance.left_epsilon or delta > balance.left_delta:
                 raise BudgetError(
@@ -117,49 +119,46 @@ class Ledger:
                     f"of {balance.epsilon} and {balance.delta} for data set {dataset!r}, got {epsilon} and {delta}; "
                     "nothing was spent: ask for less, or release nothing more of this data"
                 )
-            row = (dataset, repr(epsilon), repr(delta), *about)
-            id = connection.execute("INSERT INTO entries VALUES (NULL, ?, ?, ?, ?, ?, ?, NULL)", row).lastrowid
-        assert id is not None
+            id = len(book.entries) + 1
+            book.change("debit", id, dataset, repr(epsilon), repr(delta), *about)
         return Receipt(id, dataset, epsilon, delta, *about)
 
     def finish(self, receipt: Receipt, released: str) -> None:
         """Record what was released for a debit, for example a path and a digest."""
         _text("released", released)
         unfinished = (*astuple(receipt)[:7], None)
-        with self._transaction(write=True) as connection:
-            if unfinished not in map(astuple, _entries(connection, receipt.dataset)):
+        with self._transaction(write=True) as book:
+            if unfinished not in [astuple(_entry(row)) for row in book.entries.values() if row[0] == receipt.id]:
                 raise ParameterError(
                     f"receipt must be an unfinished debit of {self.path}, got {receipt}; spend for each release"
                 )
-            connection.execute("UPDATE entries SET released = ? WHERE id = ?", (released, receipt.id))
+            book.change("released", receipt.id, released)
 
     def datasets(self) -> list[Balance]:
         """The balance of each data set, by name."""
-        with self._transaction() as connection:
-            names = connection.execute("SELECT dataset FROM budgets ORDER BY dataset").fetchall()
-            return [self._balance(connection, name) for (name,) in names]
+        with self._transaction() as book:
+            return [self._balance(book, name) for name in sorted(book.budgets)]
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """The debits of a data set, or of all, in the order in which they were made."""
         name = None if dataset is None else _name(dataset)
-        with self._transaction() as connection:
+        with self._transaction() as book:
             if name is not None:
-                self._balance(connection, name)  # refuses a name that is not there
-            return _entries(connection, name)
+                self._balance(book, name)  # refuses a name that is not there
+            return [_entry(row) for row in book.entries.values() if name in (None, row[1])]
 
-    def _transaction(self, write: bool = False) -> AbstractContextManager[sqlite3.Connection]:
+    def _transaction(self, write: bool = False) -> AbstractContextManager[sealed.Book]:
         return sealed.transaction(self.path, self.timeout, write=write)
 
-    def _balance(self, connection: sqlite3.Connection, dataset: str) -> Balance:
-        row = connection.execute("SELECT epsilon, delta, created FROM budgets WHERE dataset = ?", (dataset,)).fetchone()
-        if row is None:
+    def _balance(self, book: sealed.Book, dataset: str) -> Balance:
+        if dataset not in book.budgets:
             raise BudgetError(
                 f"dataset must have a budget in {self.path}, got {dataset!r}; create one with Ledger.create"
             )
-        epsilon, delta, created = float(row[0]), float(row[1]), row[2]
-        debits = _entries(connection, dataset)
-        spent_epsilon = sum((_exact(debit.epsilon) for debit in debits), Fraction())
-        spent_delta = sum((_exact(debit.delta) for debit in debits), Fraction())
+        *total, created = book.budgets[dataset]
+        epsilon, delta = map(float, total)
+        spent_epsilon = _sum(row[2] for row in book.entries.values() if row[1] == dataset)
+        spent_delta = _sum(row[3] for row in book.entries.values() if row[1] == dataset)
         return Balance(
             dataset,
             epsilon,
@@ -172,9 +171,14 @@ class Ledger:
         )
 
 
-def _entries(connection: sqlite3.Connection, dataset: str | None) -> list[Entry]:
-    rows = connection.execute("SELECT * FROM entries WHERE dataset = coalesce(?, dataset) ORDER BY id", (dataset,))
-    return [Entry(id, name, float(epsilon), float(delta), *others) for id, name, epsilon, delta, *others in rows]
+def _entry(row: tuple[Any, ...]) -> Entry:
+    id, dataset, epsilon, delta, *others = row
+    return Entry(id, dataset, float(epsilon), float(delta), *others)
+
+
+def _sum(amounts: Iterable[str]) -> Fraction:
+    """The exact sum of decimals, of which most are often the same."""
+    return sum((Fraction(amount) * times for amount, times in Counter(amounts).items()), Fraction())
 
 
 def _exact(amount: float) -> Fraction:

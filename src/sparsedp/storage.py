@@ -238,7 +238,8 @@ def naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno is not None:  # else it is a sentence of ours, which has the path in it
-            error.filename, error.filename2 = str(path), None
+            error.filename = str(path)
+            del error.filename2  # as None it would be shown: 'a' -> None
         raise
 
 

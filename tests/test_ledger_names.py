@@ -1,0 +1,415 @@
+"""Ledgers under other names, and ledgers of version 1: whatever was reported as debited stays debited."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import stat
+import subprocess
+from contextlib import closing
+from functools import partial
+from io import FileIO
+from pathlib import Path
+
+import pytest
+
+from faults import at_call, ending_of_child, in_child, stop
+from sparsedp import sealed
+from sparsedp.errors import BudgetError, LedgerError
+from sparsedp.ledger import Ledger, Receipt
+
+ONE_NAME = r"must have one name, got a file with 2 \(hard links\); remove the other names, .* nothing was spent"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+def seal(connection: sqlite3.Connection) -> str:
+    digest = hashlib.sha256()
+    for rows in ("budgets ORDER BY dataset", "entries ORDER BY id"):
+        for row in connection.execute(f"SELECT * FROM {rows}"):
+            digest.update(json.dumps(row).encode())
+    return digest.hexdigest()
+
+
+DEBIT = "INSERT INTO entries VALUES (NULL, 'default', '0.25', '0.0', 'laplace', ?, '2026-01-01T00:00:00+00:00', ?)"
+
+
+def version_1(path: Path, debits: int = 3) -> None:
+    """A ledger as it was made: two totals, and debits of which the first is finished."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in (
+            "BEGIN IMMEDIATE",
+            f"PRAGMA application_id = {0x73644C31}",
+            "PRAGMA user_version = 1",
+            "CREATE TABLE budgets (dataset TEXT PRIMARY KEY, epsilon TEXT, delta TEXT, created TEXT) WITHOUT ROWID",
+            "CREATE TABLE entries (id INTEGER PRIMARY KEY, dataset TEXT, epsilon TEXT, delta TEXT, mechanism TEXT, "
+            "note TEXT, time TEXT, released TEXT)",
+            "CREATE TABLE seal (sha256 TEXT)",
+            "INSERT INTO budgets VALUES ('default', '1.0', '1e-06', '2026-01-01T00:00:00+00:00')",
+            "INSERT INTO budgets VALUES ('other', '2.0', '0.0', '2026-01-01T00:00:00+00:00')",
+        ):
+            connection.execute(statement)
+        for number in range(debits):
+            connection.execute(DEBIT, ("nöte", None if number else "a.sparsedp"))
+        connection.execute("INSERT INTO seal VALUES (?)", (seal(connection),))
+        connection.execute("COMMIT")
+    path.chmod(0o640)
+
+
+def spend_in_version_1(path: Path, die: bool = False) -> None:
+    """A debit as it was made, or one that is killed when its pages are written, before the journal is gone."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA cache_size = 1")
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.execute("PRAGMA user_version").fetchone() != (1,):
+            raise LedgerError("must be of version 1")
+        for _ in range(100 if die else 1):
+            connection.execute(DEBIT, ("note " * 50, None))
+        connection.execute("UPDATE seal SET sha256 = ?", (seal(connection),))
+        if die:
+            os.kill(os.getpid(), signal.SIGKILL)
+        connection.execute("COMMIT")
+
+
+def state(path: Path) -> object:
+    ledger = Ledger.open(path)
+    return ledger.datasets(), ledger.entries()
+
+
+def is_version_1(path: Path) -> bool:
+    return path.read_bytes().startswith(b"SQLite format 3\0")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_with_two_names_is_refused_under_both(version: int, path: Path) -> None:
+    """Catches a check of the path alone, and one that comes after the debit."""
+    if version == 1:
+        version_1(path, debits=0)
+    else:
+        Ledger.create(path, epsilon=1)
+    ledger = Ledger.open(path)
+    if version == 2:
+        ledger.spend(epsilon=0.25)
+    other = path.with_name("other.db")
+    os.link(path, other)
+    before = path.read_bytes()
+    for name in (path, other):
+        for use in (
+            lambda name=name: Ledger.open(name),
+            lambda name=name: Ledger.create(name, epsilon=1, dataset="new"),
+            lambda name=name: Ledger(name, 1.0).spend(epsilon=0.25),
+            ledger.datasets,
+            ledger.entries,
+            lambda: ledger.finish(Receipt(1, "default", 0.25, 0.0, "", "", ""), "x"),
+        ):
+            with pytest.raises(LedgerError, match=ONE_NAME):
+                use()
+    assert path.read_bytes() == before
+    path.unlink()
+    assert Ledger.open(other).spend(epsilon=0.25).id == version
+
+
+def test_the_file_that_is_checked_is_the_one_that_is_opened(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches stat of a path that is replaced before it is opened."""
+    ledger = Ledger.create(path, epsilon=1)
+    linked = path.with_name("linked.db")
+    shutil.copy(path, linked)
+    os.link(linked, path.with_name("other.db"))
+
+    def replacing(name: Path, mode: str) -> FileIO:
+        os.replace(linked, path)
+        return FileIO(name, mode)
+
+    monkeypatch.setattr(sealed, "FileIO", replacing)
+    with pytest.raises(LedgerError, match=ONE_NAME):
+        ledger.spend(epsilon=0.25)
+
+
+def test_a_file_that_is_replaced_while_it_is_waited_for_is_opened_anew(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches a debit in a file that has no name any more."""
+    ledger = Ledger.create(path, epsilon=1)
+    other = path.with_name("other.db")
+    Ledger.create(other, epsilon=1).spend(epsilon=0.25)
+
+    def replaced_after(name: Path, mode: str) -> FileIO:
+        file = FileIO(name, mode)
+        if other.exists():
+            os.replace(other, path)
+        return file
+
+    monkeypatch.setattr(sealed, "FileIO", replaced_after)
+    assert ledger.spend(epsilon=0.5).id == 2
+    assert ledger.datasets()[0].left_epsilon == 0.25
+
+
+def spend_until(moment: int, path: Path) -> int:
+    return at_call(moment, stop(signal.SIGKILL), partial(Ledger(path, 1.0).spend, epsilon=0.25))
+
+
+def spend_beyond(size: int, path: Path) -> None:
+    """A debit that is killed by the kernel when a file, of whatever name, would grow beyond a size, in mid-write."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    Ledger(path, 1.0).spend(epsilon=0.25, note="note " * 100)
+
+
+def check_that_no_debit_comes_back(first: Path, second: Path) -> int:
+    """A crash under one name, a debit under another, then the first name again; gives the debits after the crash."""
+    first.rename(second)
+    ledger = Ledger.open(second)
+    entries = len(ledger.entries())
+    assert entries in (1, 2)
+    ledger.spend(epsilon=0.25)
+    second.rename(first)
+    ledger = Ledger.open(first)
+    assert len(ledger.entries()) == entries + 1
+    ledger.spend(epsilon=ledger.datasets()[0].left_epsilon)
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.01)
+    assert sorted(os.listdir(first.parent)) == ["a"]
+    return entries
+
+
+def folder_of_one_debit(folder: Path) -> Path:
+    folder.mkdir()
+    Ledger.create(folder / "a", epsilon=1).spend(epsilon=0.25)
+    return folder / "a"
+
+
+def test_killed_at_any_call_and_renamed_no_debit_comes_back(tmp_path: Path) -> None:
+    counted = folder_of_one_debit(tmp_path / "counted")
+    seen = set()
+    for moment in range(1, in_child(partial(spend_until, 0, counted)) + 1):
+        path = folder_of_one_debit(tmp_path / str(moment))
+        assert ending_of_child(partial(spend_until, moment, path)) == -signal.SIGKILL
+        seen.add(check_that_no_debit_comes_back(path, path.with_name("b")))
+    assert seen == {1, 2}
+
+
+def test_an_interrupt_at_any_call_lets_the_lock_go(path: Path) -> None:
+    """Catches a descriptor that is lost before it is closed: its lock would last as long as the process."""
+    ledger = Ledger.create(path, epsilon=100)
+    spend = partial(ledger.spend, epsilon=0.25)
+    made = 0
+    for moment in range(1, at_call(0, lambda: None, spend) + 1):
+        before = len(ledger.entries())
+        with pytest.raises(KeyboardInterrupt):
+            at_call(moment, stop(signal.SIGINT), spend)
+        entries = len(Ledger.open(path, timeout=0).entries())
+        assert entries - before in (0, 1)
+        made += entries - before
+        assert Ledger(path, 0.0).spend(epsilon=0.25).id == entries + 1
+    assert made > 0
+
+
+def test_killed_within_a_write_and_renamed_no_debit_comes_back(tmp_path: Path) -> None:
+    """Catches a journal, which is not found under the second name, and takes the debits back under the first."""
+    size = folder_of_one_debit(tmp_path / "measured").stat().st_size
+    killed = 0
+    for most in (*range(0, 4 * size, 512), *range(size, size + 100, 9)):
+        path = folder_of_one_debit(tmp_path / str(most))
+        ending = ending_of_child(partial(spend_beyond, most, path))
+        killed += ending == -signal.SIGXFSZ
+        entries = check_that_no_debit_comes_back(path, path.with_name("b"))
+        assert entries == 1 + (ending == 0)
+    assert killed > 5
+
+
+def test_a_ledger_is_one_under_a_mount_of_the_file_alone(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "mounted.db"
+    other.parent.mkdir()
+    other.touch()
+    Ledger.create(path, epsilon=100)
+    if os.geteuid() != 0 or subprocess.run(["mount", "--bind", path, other], capture_output=True).returncode:
+        pytest.skip("only root can mount")
+    try:
+        for size in range(0, 20_000, 512):
+            ending_of_child(partial(spend_beyond, size, path))
+            spent = len(Ledger.open(other).entries())
+            Ledger.open(other).spend(epsilon=0.25)
+            assert len(Ledger.open(path).entries()) == spent + 1
+        assert os.listdir(other.parent) == ["mounted.db"]
+    finally:
+        subprocess.run(["umount", "-l", other], check=True)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_symbolic_link_leads_to_the_one_ledger(version: int, path: Path, tmp_path: Path) -> None:
+    """Catches a link that is replaced by a ledger of its own when the format changes, and a journal beside the link."""
+    if version == 1:
+        version_1(path, debits=1)
+    else:
+        Ledger.create(path, epsilon=1).spend(epsilon=0.25)
+    link = tmp_path / "elsewhere" / "link.db"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    if version == 1:  # a crash under the real name is seen under the link: the journal is where the file is
+        assert ending_of_child(partial(spend_in_version_1, path, die=True)) == -signal.SIGKILL
+        assert path.with_name("ledger.db-journal").exists()
+    assert Ledger.open(link).spend(epsilon=0.25).id == 2
+    assert Ledger.open(path).spend(epsilon=0.25).id == 3
+    assert len(Ledger.open(link).entries()) == 3
+    assert link.is_symlink()
+    assert os.listdir(link.parent) == ["link.db"]
+
+
+def create_until(moment: int, path: Path) -> int:
+    return at_call(moment, stop(signal.SIGKILL), lambda: Ledger.create(path, epsilon=1))
+
+
+def test_who_is_killed_while_making_a_ledger_leaves_none_or_one_that_works(tmp_path: Path) -> None:
+    """Catches a file that keeps the name under which it was made, and is refused for it ever after."""
+    made = 0
+    for moment in range(1, in_child(partial(create_until, 0, tmp_path / "counted")) + 1):
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        assert ending_of_child(partial(create_until, moment, folder / "l")) == -signal.SIGKILL
+        if (folder / "l").exists():
+            made += 1
+            assert Ledger.open(folder / "l").spend(epsilon=1).id == 1
+            assert os.listdir(folder) == ["l"]
+        else:
+            Ledger.create(folder / "l", epsilon=1)
+    assert made > 1
+
+
+def test_a_ledger_of_version_1_is_read_as_it_is(path: Path) -> None:
+    version_1(path)
+    before = path.read_bytes()
+    ledger = Ledger.open(path)
+    assert [(b.dataset, b.left_epsilon, b.left_delta) for b in ledger.datasets()] == [
+        ("default", 0.25, 1e-6),
+        ("other", 2.0, 0.0),
+    ]
+    assert [(e.id, e.note, e.released) for e in ledger.entries()] == [
+        (1, "nöte", "a.sparsedp"),
+        (2, "nöte", None),
+        (3, "nöte", None),
+    ]
+    assert path.read_bytes() == before
+
+
+def test_a_ledger_of_version_1_is_renewed_by_the_first_change(path: Path) -> None:
+    version_1(path)
+    before = state(path)
+    with pytest.raises(BudgetError):
+        Ledger.open(path).spend(epsilon=0.5)
+    assert not is_version_1(path)
+    assert state(path) == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    ledger = Ledger.open(path)
+    ledger.finish(ledger.entries()[1], "b.sparsedp")
+    assert ledger.spend(epsilon=0.25).id == 4
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.01)
+    with pytest.raises(sqlite3.DatabaseError):  # as who knows version 1 only would open it
+        spend_in_version_1(path)
+    assert os.listdir(path.parent) == ["ledger.db"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM entries WHERE id = 3",
+        "DELETE FROM entries",
+        "DELETE FROM budgets WHERE dataset = 'other'",
+        "DELETE FROM seal",
+        "UPDATE budgets SET epsilon = '9.0'",
+        "UPDATE entries SET epsilon = '0.2' WHERE id = 1",
+        "UPDATE entries SET dataset = 'other'",
+        "INSERT INTO seal SELECT * FROM seal",
+        "DROP TABLE entries",
+        "DROP TABLE seal",
+        "CREATE TABLE other (x)",
+        "CREATE TRIGGER undo AFTER INSERT ON entries BEGIN DELETE FROM entries; END",
+        "ALTER TABLE entries ADD COLUMN x",
+        "PRAGMA user_version = 3",
+    ],
+)
+def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, statement: str) -> None:
+    """Catches a seal that leaves out a table, a column or the number of rows."""
+    version_1(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+    before = path.read_bytes()
+    for use in (Ledger.open, lambda path: Ledger(path, 1.0).spend(epsilon=0.01)):
+        with pytest.raises(LedgerError, match=r"is no ledger or damaged; restore it|must be of version 2 or older"):
+            use(path)
+    assert path.read_bytes() == before
+
+
+def test_a_renewal_that_is_killed_at_any_call_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    """Catches a renewal in place, and a file that is replaced before the new one is whole."""
+    version_1(tmp_path / "old")
+    before = state(tmp_path / "old")
+    shutil.copy(tmp_path / "old", tmp_path / "counted")
+    endings = set()
+    for moment in range(1, in_child(partial(spend_until, 0, tmp_path / "counted")) + 1):
+        path = tmp_path / str(moment)
+        shutil.copy(tmp_path / "old", path)
+        assert ending_of_child(partial(spend_until, moment, path)) == -signal.SIGKILL
+        entries = Ledger.open(path).entries()
+        assert len(entries) in (3, 4)
+        endings.add((is_version_1(path), len(entries)))
+        if len(entries) == 3:
+            assert state(path) == before
+            Ledger.open(path).spend(epsilon=0.25)
+        assert len(Ledger.open(path).entries()) == 4
+    assert endings == {(True, 3), (False, 3), (False, 4)}
+
+
+def test_a_journal_of_version_1_under_the_old_name_takes_no_debit_back(path: Path) -> None:
+    """A crash in version 1, then a rename. Catches debits in a file that SQLite may roll back under its old name."""
+    version_1(path, debits=1)
+    whole = path.read_bytes()
+    assert ending_of_child(partial(spend_in_version_1, path, die=True)) == -signal.SIGKILL
+    renamed = path.with_name("renamed.db")
+    path.rename(renamed)
+    for use in (Ledger.open, lambda path: Ledger(path, 1.0).spend(epsilon=0.25)):  # half written, and it shows
+        with pytest.raises(LedgerError, match=r"it lost its journal|is no ledger or damaged"):
+            use(renamed)
+    renamed.write_bytes(whole)  # nothing of it had reached the file
+    assert Ledger.open(renamed).spend(epsilon=0.25).id == 2
+    renamed.rename(path)
+    assert path.with_name("ledger.db-journal").exists()
+    assert len(Ledger.open(path).entries()) == 2
+    assert Ledger.open(path).spend(epsilon=0.25).id == 3
+
+
+def test_who_knows_version_1_only_does_not_spend_beside_the_renewed_file(path: Path) -> None:
+    """It has the old file open when that is replaced. Catches a debit in a file without a name."""
+    version_1(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as waiting:
+        waiting.execute("SELECT * FROM budgets").fetchall()
+        in_child(lambda: Ledger.open(path).spend(epsilon=0.25).id)
+        assert waiting.execute("PRAGMA user_version").fetchone() == (2,)
+    assert len(Ledger.open(path).entries()) == 4
+
+
+def test_a_ledger_of_version_1_that_cannot_be_replaced_is_read_and_not_spent(path: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "mounted.db"
+    other.parent.mkdir()
+    other.touch()
+    version_1(path)
+    if os.geteuid() != 0 or subprocess.run(["mount", "--bind", path, other], capture_output=True).returncode:
+        pytest.skip("only root can mount")
+    try:
+        assert len(Ledger.open(other).entries()) == 3
+        with pytest.raises(LedgerError, match=r"cannot be replaced.*mount its directory, not the file alone"):
+            Ledger.open(other).spend(epsilon=0.25)
+        assert os.listdir(other.parent) == ["mounted.db"]
+    finally:
+        subprocess.run(["umount", "-l", other], check=True)
+    assert Ledger.open(path).spend(epsilon=0.25).id == 4
