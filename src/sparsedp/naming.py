@@ -62,7 +62,7 @@ def distinct_rows(ids: Words, pairs: Pairs) -> Rows:
             first = seen.setdefault(canonical(key), row)
             if first != row:
                 both = f"at positions {min(first, row)} and {max(first, row)}"
-                raise InputError(f"key {key!r} occurs {both}; to keep keys, sum the values of each key first")
+                raise InputError(f"the same key occurs {both}; to keep keys, sum the values of each key first")
     return rows
 
 

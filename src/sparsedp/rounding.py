@@ -99,9 +99,7 @@ def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: R
         rounded = _native.round_to_grid(values[piece], step.numerator, step.denominator, words)
         if isinstance(rounded, int):
             at = piece.start + rounded
-            raise InputError(
-                f"value {values[at]!r} at position {at} is 2^63 steps or more; use a larger step than {float(step):g}"
-            )
+            raise InputError(f"value at position {at} is 2^63 steps or more; use a larger step than {float(step):g}")
         cells[piece] = rounded
     return cells
 
