@@ -59,8 +59,8 @@ OFFSETS = [-3.0, -1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5,
 @pytest.mark.parametrize("odds", [Fraction(9, 8), Fraction(3), Fraction(30)])
 def test_neighbouring_sums_stay_neighbours_where_they_are_cut(end: int, odds: Fraction) -> None:
     # A mechanism whose outputs change by a factor of `odds` at most per cell, on all that the coin may give: Lemma 2
-    # bounds the loss of two sums by (odds - 1) · distance. Cut before the coin, -2^61 - 1 and -2^61 - 1.5 would differ by
-    # half a cell in one coin more than they should, and -2^61 - 3 and -2^61 - 1.5 by what their fractions say.
+    # bounds the loss of two sums by (odds - 1) · distance. Were they cut before the coin, -2^61 - 1.5 would be a coin
+    # between two cells, where -2^61 - 1 and -2^61 - 2 are none.
     outputs = range(end - 5, end + 6)
     densities = []
     for offset in OFFSETS:
@@ -131,7 +131,7 @@ def test_sums_of_integers_do_not_depend_on_order_or_parts(
     by_parts: dict[int, int] = {}
     for part in range(3):
         own = work.partition.part_of(ids) == part
-        share = work.cells(part, ids[own], values[own])
+        share = work.cells(ids[own], values[own], work.streams.rounding(part))
         by_parts.update(zip(share.ids.tolist(), share.counts.tolist(), strict=True))
     assert by_parts == expected
 

@@ -15,10 +15,10 @@ from .contributions import BoundedCounts, Contribution
 from .errors import ParameterError
 from .files import Contents, check_new, staged, write_header, write_part
 from .hashing import KeySpace, Partition
-from .inputs import Cells, CountsLike, Pairs, check_key_type, check_row, cut, key_ids, read_pairs, to_cells
+from .inputs import Cells, CountsLike, Pairs, Sums, check_key_type, check_row, cut, key_ids, read_pairs
 from .keeping import keep
 from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
-from .naming import NamedCells, distinct_rows, rereadable, to_named_cells
+from .naming import NamedCells, distinct_rows, named_cells, named_sums, rereadable
 from .planning import (
     SIZING_SHARE,
     Sizing,
@@ -141,13 +141,17 @@ def release(
             assert isinstance(plan, DivisiblePlan)
             return _release_by_parts(draft, plan, space, ids, pairs, randomness, None if path is None else Path(path))
         neighbours, upper = draft.problem.neighbours, draft.problem.upper_cells
-        if rows is None:
-            ids, values = to_cells(ids, pairs, neighbours, randomness)
-            cells = Cells(*cut(ids, values, upper))
-        else:
-            cells = to_named_cells(ids, rows, pairs, neighbours, upper, randomness)
+        sums = Sums.of(ids, pairs) if rows is None else named_sums(ids, rows, pairs)
         if draft.sizing is not None:
-            plan = draft.finish(draft.noisy_sum(draft.sizing.total(cells.counts), randomness))
+            # Real values are rounded for the size, and anew for the build: so the two compose, also where there is a δ.
+            total = draft.sizing.total(sums.cells(neighbours, randomness), upper)
+            plan = draft.finish(draft.noisy_sum(total, randomness))
+        counts = sums.cells(neighbours, randomness)
+        if rows is None:
+            cells = Cells(*cut(sums.ids, counts, upper))
+        else:
+            cells = named_cells(sums.ids, counts, pairs, rows, upper)
+        del sums
         sides = _build_sides(plan, cells, randomness)
         built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
         if path is None:

@@ -247,24 +247,49 @@ def _refuse(bad: npt.NDArray[np.bool_], must: str, fix: str) -> None:
         raise InputError(f"value at position {int(np.argmax(bad))} {must}; {fix}")
 
 
-def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> tuple[Words, Counts]:
-    """Distinct ids, ascending, with the sum of their values on the grid, in arrays of their own.
+@dataclass(frozen=True)
+class Sums:
+    """Distinct ids, ascending, and what belongs to each: an integer, or a run of reals.
 
     Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
     """
-    if pairs.values.dtype.kind == "i":
-        ids, counts = _sorted(ids, aligned(pairs.values, np.int64))
-        distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
-        ids, counts = ids[:distinct], counts[:distinct]
-        return ids, round_integers(counts, int(neighbours.step / pairs.unit), randomness) if neighbours.real else counts
-    ids, carried = _sorted(ids, aligned(pairs.values, np.float64).view(np.int64))
-    reals = carried.view(np.float64)
-    first = np.ones(len(ids), np.bool_)
-    np.not_equal(ids[1:], ids[:-1], out=first[1:])
-    if first.all():
-        return ids, round_to_grid(reals, neighbours.step, randomness)
-    starts = np.flatnonzero(first)
-    return ids[starts], round_sums_to_grid(reals, starts, neighbours.step, randomness)
+
+    ids: Words
+    values: npt.NDArray[np.float64] | Counts
+    starts: npt.NDArray[np.int64] | None  # of the runs of reals; None where each has one value
+    unit: Fraction
+
+    @classmethod
+    def of(cls, ids: Words, pairs: Pairs) -> Self:
+        """The values of equal ids together, in arrays of their own."""
+        if pairs.values.dtype.kind == "i":
+            ids, counts = _sorted(ids, aligned(pairs.values, np.int64))
+            distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
+            return cls(ids[:distinct], counts[:distinct], None, pairs.unit)
+        ids, carried = _sorted(ids, aligned(pairs.values, np.float64).view(np.int64))
+        reals = carried.view(np.float64)
+        first = np.ones(len(ids), np.bool_)
+        np.not_equal(ids[1:], ids[:-1], out=first[1:])
+        if first.all():
+            return cls(ids, reals, None, pairs.unit)
+        starts = np.flatnonzero(first)
+        return cls(ids[starts], reals, starts, pairs.unit)
+
+    def cells(self, neighbours: Neighbours, randomness: Randomness) -> Counts:
+        """The sums on the grid; with fresh coins at each call, where they have to be rounded."""
+        if self.values.dtype.kind == "i":
+            counts = self.values.view(np.int64)
+            return round_integers(counts, int(neighbours.step / self.unit), randomness) if neighbours.real else counts
+        reals = self.values.view(np.float64)
+        if self.starts is None:
+            return round_to_grid(reals, neighbours.step, randomness)
+        return round_sums_to_grid(reals, self.starts, neighbours.step, randomness)
+
+
+def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> tuple[Words, Counts]:
+    """Distinct ids, ascending, with the sum of their values on the grid, in arrays of their own."""
+    sums = Sums.of(ids, pairs)
+    return sums.ids, sums.cells(neighbours, randomness)
 
 
 def _sorted(ids: Words, values: Counts) -> tuple[Words, Counts]:
