@@ -278,21 +278,28 @@ static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t 
     return nb::cast(own(std::move(out), length));
 }
 
-// The same values before rounding: whole cells (towards zero, without a sign) and 2^-64ths of a cell. All must fit.
-static nb::object divide_by_steps(In<double> values, uint64_t numerator, uint64_t denominator) {
+// The sums of the runs of values that begin at `starts`, each rounded at random to a multiple of the step, cut to ±limit.
+static Out<int64_t> round_sums(In<double> values, In<int64_t> starts, uint64_t numerator, uint64_t denominator,
+                               In<uint64_t> words, int64_t limit) {
+    require(starts.size() == words.size(), "one random word for each run");
     require(numerator >= 1 && numerator >> 53 == 0 && denominator >= 1 && denominator >> 53 == 0,
             "numerator and denominator of the step must be in 1..2^53 - 1");
+    require(limit >= 0, "a limit is not negative");
     const double* v = values.data();
-    const size_t length = values.size();
-    auto whole = uninitialised<uint64_t>(length), fraction = uninitialised<uint64_t>(length);
+    const int64_t* s = starts.data();
+    const uint64_t* w = words.data();
+    const size_t length = values.size(), runs = starts.size();
+    for (size_t i = 0; i < runs; ++i)
+        require(s[i] >= 0 && static_cast<size_t>(s[i]) <= (i + 1 < runs ? static_cast<size_t>(s[i + 1]) : length),
+                "runs begin one after the other, inside the values");
     for (size_t i = 0; i < length; ++i) {
         require(std::fabs(v[i]) < 9223372036854775808.0, "a value is 2^63 or more");
-        const FixedPoint cells = divide_by_step(v[i], numerator, denominator);
-        require(!cells.overflow, "a value is 2^63 steps or more");
-        whole[i] = cells.whole;
-        fraction[i] = cells.fraction;
+        require(!divide_by_step(v[i], numerator, denominator).overflow, "a value is 2^63 steps or more");
     }
-    return nb::make_tuple(own(std::move(whole), length), own(std::move(fraction), length));
+    return map<int64_t>(runs, [=](size_t i) {
+        const size_t begin = static_cast<size_t>(s[i]), end = i + 1 < runs ? static_cast<size_t>(s[i + 1]) : length;
+        return round_sum(v + begin, end - begin, numerator, denominator, w[i], limit);
+    });
 }
 
 // floor(2^64 part / step) for parts below the step.
@@ -345,7 +352,8 @@ NB_MODULE(_native, m) {
           nb::arg("slope_fraction"), nb::arg("levels"), nb::arg("words"));
     m.def("round_to_grid", &round_to_grid, nb::arg("values"), nb::arg("numerator"), nb::arg("denominator"),
           nb::arg("words"));
-    m.def("divide_by_steps", &divide_by_steps, nb::arg("values"), nb::arg("numerator"), nb::arg("denominator"));
+    m.def("round_sums", &round_sums, nb::arg("values"), nb::arg("starts"), nb::arg("numerator"),
+          nb::arg("denominator"), nb::arg("words"), nb::arg("limit"));
     m.def("fractions", &fractions, nb::arg("parts"), nb::arg("step"));
     m.def("find", &find, nb::arg("table"), nb::arg("ids"));
 }

@@ -1,6 +1,8 @@
 // Random rounding in integer arithmetic: reals to the grid, counts to levels.
 #pragma once
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "universal.hpp"
@@ -37,6 +39,24 @@ inline FixedPoint divide_by_step(double value, uint64_t numerator, uint64_t deno
     const uint128 whole = quotient >> k;
     const uint64_t fraction = k == 0 ? below : (static_cast<uint64_t>(quotient) << (64 - k) | below >> k);
     return {static_cast<uint64_t>(whole), fraction, (whole >> 63) != 0};
+}
+
+// The sum of values, in cells, rounded at random to a neighbouring multiple of the step and cut to ±limit: up from its
+// floor if the word is below the fraction. Partial sums are exact: fewer than 2^63 terms below 2^64 fit in 128 bits.
+//
+// The cut comes after the coin. Then it is a map of integers that never increases a distance, applied to a vector that
+// Lemma 2 of docs/privacy.md speaks of; before the coin it would leave the fraction of a sum far below the limit to decide
+// between two cells, so that sums that are both cut, or lie close together, would be told apart by it.
+inline int64_t round_sum(const double* values, size_t count, uint64_t numerator, uint64_t denominator, uint64_t word,
+                         int64_t limit) {
+    __int128 whole = 0, fraction = 0;  // in units of 2^-64 cells
+    for (size_t i = 0; i < count; ++i) {
+        const FixedPoint cells = divide_by_step(values[i], numerator, denominator);
+        whole += values[i] < 0 ? -static_cast<__int128>(cells.whole) : static_cast<__int128>(cells.whole);
+        fraction += values[i] < 0 ? -static_cast<__int128>(cells.fraction) : static_cast<__int128>(cells.fraction);
+    }
+    whole += (fraction >> 64) + (word < static_cast<uint64_t>(fraction) ? 1 : 0);  // >> rounds down, to the floor
+    return static_cast<int64_t>(std::clamp<__int128>(whole, -limit, limit));
 }
 
 // RandRound(count * slope) cut at `levels`, slope = slope_whole + slope_fraction / 2^64 (the paper's epsilon / alpha).

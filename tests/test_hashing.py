@@ -209,26 +209,26 @@ def test_hash_seeds_are_drawn_as_two_words() -> None:
 
 
 REFUSED: list[tuple[list[object], type[InputError], str, str]] = [
-    ([1, True], KeyTypeError, "key True at position 1", "must be str, bytes or int, got bool"),
-    ([True], KeyTypeError, "key True at position 0", "must be str, bytes or int, got bool"),
+    ([1, True], KeyTypeError, "key at position 1", "must be str, bytes or int, got bool"),
+    ([True], KeyTypeError, "key at position 0", "must be str, bytes or int, got bool"),
     ([1, np.True_], KeyTypeError, "at position 1", "must be str, bytes or int, got bool"),
     ([np.False_], KeyTypeError, "at position 0", "must be str, bytes or int, got bool"),
-    (["a", None], KeyTypeError, "key None at position 1", "must be str, bytes or int, got NoneType"),
-    ([1, 2, 3.0], KeyTypeError, "key 3.0 at position 2", "must be str, bytes or int, got float"),
-    ([float("nan")], KeyTypeError, "key nan at position 0", "must be str, bytes or int, got float"),
+    (["a", None], KeyTypeError, "key at position 1", "must be str, bytes or int, got NoneType"),
+    ([1, 2, 3.0], KeyTypeError, "key at position 2", "must be str, bytes or int, got float"),
+    ([float("nan")], KeyTypeError, "key at position 0", "must be str, bytes or int, got float"),
     ([np.float64(1)], KeyTypeError, "at position 0", "must be str, bytes or int, got float64"),
-    ([("a", 1)], KeyTypeError, "key ('a', 1) at position 0", "must be str, bytes or int, got tuple"),
+    ([("a", 1)], KeyTypeError, "key at position 0", "must be str, bytes or int, got tuple"),
     ([b"a", bytearray(b"a")], KeyTypeError, "at position 1", "must be str, bytes or int, got bytearray"),
     ([np.array([5])], KeyTypeError, "at position 0", "must be str, bytes or int, got ndarray"),
     (["a", "b", 1], KeyTypeError, "str at position 0 and int at position 2", "convert them to one"),
     ([b"a", "a"], KeyTypeError, "bytes at position 0 and str at position 1", "convert them to one"),
     ([1, "1"], KeyTypeError, "int at position 0 and str at position 1", "convert them to one"),
-    (["a", "\ud800"], InputError, r"key '\ud800' at position 1", "use bytes"),
-    ([0, 1 << 64], InputError, f"key {1 << 64} at position 1", "must be in [-2^63, 2^64); use str"),
+    (["a", "\ud800"], InputError, "key at position 1", "use bytes"),
+    ([0, 1 << 64], InputError, "key at position 1", "must be in [-2^63, 2^64); use str"),
     (
         [-(1 << 63) - 1],
         InputError,
-        f"key {-(1 << 63) - 1} at position 0",
+        "key at position 0",
         "must be in [-2^63, 2^64); use str",
     ),
 ]
@@ -279,7 +279,7 @@ def test_a_domain_holds_its_integers_and_no_others(domain: int) -> None:
     assert space.ids(np.array(inside, np.uint64)).tolist() == inside
     assert [space.id(key) for key in inside] == inside
     for outside in (-1, domain, -(1 << 63), 1 << 64, -(1 << 70)):
-        refused = pytest.raises(InputError, match=rf"key {outside} at position 2 must be an integer in \[0, {domain}\)")
+        refused = pytest.raises(InputError, match=rf"^key at position 2 must be an integer in \[0, {domain}\)")
         with refused:
             space.ids([*inside, outside])
         if -(1 << 63) <= outside < 1 << 63:

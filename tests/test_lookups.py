@@ -190,11 +190,11 @@ def test_threads_get_the_same_answers(release: Release) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_key_that_cannot_be_is_refused_in_lookups_too(mechanism: str) -> None:
     release = build(mechanism)
-    with pytest.raises(InputError, match=r"key 60 at position 1 must be an integer in \[0, 60\)"):
+    with pytest.raises(InputError, match=r"^key at position 1 must be an integer in \[0, 60\)"):
         release.lookup([0, DOMAIN])
-    with pytest.raises(InputError, match="key -1 at position 0"):
+    with pytest.raises(InputError, match=r"^key at position 0"):
         release.interval([-1])
-    with pytest.raises(KeyTypeError, match="key 'a' at position 0"):
+    with pytest.raises(KeyTypeError, match=r"^key at position 0"):
         release["a"]
     with pytest.raises(KeyTypeError, match=r"use release\[key\]"):
         release.lookup("a")

@@ -33,8 +33,9 @@ def as_chunked_array(column: Any) -> Any:
             return pyarrow.chunked_array(column)
         array = pyarrow.array(column)  # already in chunks if pandas has it so
         return array if isinstance(array, pyarrow.ChunkedArray) else pyarrow.chunked_array([array])
-    except _CONVERSION_ERRORS as error:
-        raise InputError(f"a column must be of one type that Arrow has: {error}") from None
+    except _CONVERSION_ERRORS:  # whose text shows cells of the column, here and below
+        kind = getattr(column, "dtype", type(column).__name__)
+        raise InputError(f"a column must be of one type that Arrow has, got {kind}; convert it first") from None
 
 
 def as_two_columns(table: Any) -> tuple[Any, Any]:
@@ -46,10 +47,8 @@ def as_two_columns(table: Any) -> tuple[Any, Any]:
         table = read(table)
     try:
         columns = pyarrow.table(table)
-    except _CONVERSION_ERRORS as error:
-        raise InputError(
-            f"counts must be a table of two columns, key and value, got {type(table).__name__}: {error}"
-        ) from None
+    except _CONVERSION_ERRORS:
+        raise InputError(f"counts must be a table of two columns, key and value, got {type(table).__name__}") from None
     check_two_columns(columns.column_names)
     return columns.column(0), columns.column(1)
 
@@ -65,19 +64,27 @@ def column_names(table: Any) -> list[str]:
 def read(table: Any) -> Any:
     """A polars LazyFrame, a pyarrow Dataset or Scanner in memory."""
     if not is_lazy_frame(table):
-        return table.to_table()
+        try:
+            return table.to_table()
+        except (*_CONVERSION_ERRORS, OSError):
+            kind = type(table).__name__
+            raise InputError(f"the {kind} cannot be read; to_table() tells why, with cells of the data") from None
     with errors_of_polars():
         return table.collect()
 
 
 @contextmanager
 def errors_of_polars() -> Iterator[None]:
-    """What polars finds when a query runs, as ours."""
+    """What polars finds when a query runs, as ours; its text only where that is about names of columns, not cells."""
+    exceptions = sys.modules["polars"].exceptions
     try:
         yield
-    except sys.modules["polars"].exceptions.PolarsError as error:
+    except exceptions.ColumnNotFoundError as error:
         first = str(error).strip().split("\n")[0]
         raise InputError(f"the LazyFrame cannot be read: {first}") from None
+    except exceptions.PolarsError as error:
+        why = "collect() tells why, with cells of the data"
+        raise InputError(f"the LazyFrame cannot be read ({type(error).__name__}); {why}") from None
 
 
 def check_two_columns(names: Iterable[object]) -> None:
@@ -125,6 +132,19 @@ def pandas_to_numpy(column: Any) -> npt.NDArray[Any]:
     """A pandas column without nulls as a NumPy array."""
     # By itself pandas makes objects of nullable integers (before 2.2) and floats of sparse unsigned ones.
     return np.asarray(column.to_numpy({"i": np.int64, "u": np.uint64}.get(column.dtype.kind)))
+
+
+def values_to_numpy(column: Any) -> npt.NDArray[Any]:
+    """An Arrow column of numbers as a NumPy array, of objects if they are decimals."""
+    import pyarrow
+
+    refuse_nulls(column, "value")
+    if isinstance(column.type, pyarrow.BaseExtensionType):  # NumPy would get the storage: integers of truth values
+        raise InputError(f"values must be numbers, got an Arrow column of {column.type}")
+    try:
+        return np.asarray(column.to_numpy())
+    except _CONVERSION_ERRORS:
+        raise InputError(f"values must be numbers, got an Arrow column of {column.type}") from None
 
 
 def _refuse_first(nulls: npt.NDArray[np.bool_], what: str) -> None:

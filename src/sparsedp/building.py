@@ -15,12 +15,11 @@ from .contributions import BoundedCounts, Contribution
 from .errors import ParameterError
 from .files import Contents, check_new, staged, write_header, write_part
 from .hashing import KeySpace, Partition
-from .inputs import Cells, CountsLike, Pairs, check_domain, check_key_type, cut, key_ids, read_pairs, to_cells
+from .inputs import Cells, CountsLike, Pairs, Sums, check_key_type, check_row, cut, key_ids, read_pairs
 from .keeping import keep
 from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
-from .naming import NamedCells, distinct_rows, rereadable, to_named_cells
+from .naming import NamedCells, distinct_rows, named_cells, named_sums, rereadable
 from .planning import (
-    KEPT_INTEGERS,
     SIZING_SHARE,
     Sizing,
     check_sizing_share,
@@ -63,8 +62,8 @@ def release(
     ----------
     counts
         A mapping, a pair (keys, values), a pandas Series, a two-column table (key, value: pandas, polars, Arrow, also a
-        LazyFrame or Dataset) or a SciPy sparse row. Keys are str, bytes or int; values of the same key are summed. Or
-        what `count` gives, which brings its sensitivity with it.
+        LazyFrame or Dataset) or a SciPy sparse row, with `domain`. Keys are str, bytes or int; values of the same key
+        are summed. Or what `count` gives, which brings its sensitivity with it.
     epsilon, delta
         The privacy to spend. The release states the exact amounts, which are never larger.
     mechanism
@@ -102,6 +101,7 @@ def release(
 
     """
     account = None if ledger is None else account_of(ledger, dataset)
+    check_row(counts, domain)
     distance: float | Fraction = 1 if sensitivity is None else sensitivity
     grid: float | Fraction | None = step
     if type(counts) is BoundedCounts:
@@ -127,14 +127,8 @@ def release(
     plan = draft.finish(0)
 
     pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
-    domain = check_domain(None if domain is None else problem.domain, pairs)
-    if domain is not None and problem.hashed:  # the length of a sparse row
-        if keep_keys:
-            raise ParameterError(KEPT_INTEGERS)
-        draft = draft_plan(replace(problem, domain=domain, hashed=False), mechanism, share, options)
-        plan = draft.finish(0)
     randomness = fresh_randomness()
-    space = KeySpace.draw(domain, randomness)
+    space = KeySpace.draw(None if problem.hashed else problem.domain, randomness)
     if keep_keys:
         pairs = rereadable(pairs)
     ids, space = key_ids(pairs, space, stated)
@@ -147,13 +141,17 @@ def release(
             assert isinstance(plan, DivisiblePlan)
             return _release_by_parts(draft, plan, space, ids, pairs, randomness, None if path is None else Path(path))
         neighbours, upper = draft.problem.neighbours, draft.problem.upper_cells
-        if rows is None:
-            ids, values = to_cells(ids, pairs, neighbours, randomness)
-            cells = Cells(*cut(ids, values, upper))
-        else:
-            cells = to_named_cells(ids, rows, pairs, neighbours, upper, randomness)
+        sums = Sums.of(ids, pairs) if rows is None else named_sums(ids, rows, pairs)
         if draft.sizing is not None:
-            plan = draft.finish(draft.noisy_sum(draft.sizing.total(cells.counts), randomness))
+            # Real values are rounded for the size, and anew for the build: so the two compose, also where there is a δ.
+            total = draft.sizing.total(sums.cells(neighbours, randomness), upper)
+            plan = draft.finish(draft.noisy_sum(total, randomness))
+        counts = sums.cells(neighbours, randomness)
+        if rows is None:
+            cells = Cells(*cut(sums.ids, counts, upper))
+        else:
+            cells = named_cells(sums.ids, counts, pairs, rows, upper)
+        del sums
         sides = _build_sides(plan, cells, randomness)
         built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
         if path is None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import arrow
-from .containers import has, is_a, is_numpy_inside, is_pandas, is_table, speaks_arrow
+from .containers import has, is_a, is_numpy_inside, is_pandas, is_table, speaks_arrow, unmasked
 from .errors import InputError
 from .hashing import Key
 
@@ -18,8 +18,6 @@ def rereadable_keys(keys: Any) -> Any:
     """The keys as a list, a plain NumPy array or an Arrow column; what are no keys is refused when ids are made."""
     if isinstance(keys, (str, bytes, list, tuple)) or is_table(keys):
         return keys
-    if isinstance(keys, np.ma.MaskedArray):
-        raise InputError("keys must not be masked; fill or drop them first")
     if is_numpy_inside(keys):
         keys = keys.to_numpy()
     elif is_pandas(keys):
@@ -32,12 +30,13 @@ def rereadable_keys(keys: Any) -> Any:
     elif not isinstance(keys, np.ndarray) and isinstance(keys, Iterable):
         return list(keys)
     if isinstance(keys, np.ndarray):
-        return keys.tolist() if keys.dtype.kind == "O" and keys.ndim == 1 else np.asarray(keys)
+        keys = unmasked(keys, "key")
+        return keys.tolist() if keys.dtype.kind == "O" and keys.ndim == 1 else keys
     if is_a(keys, "pyarrow", "ChunkedArray"):
         try:
             keys.validate(full=True)
-        except ValueError as error:
-            raise InputError(f"a column of keys is damaged: {error}") from None
+        except ValueError:  # whose text may show what is in the column
+            raise InputError("a column of keys is damaged: it breaks the rules of Arrow; write it anew") from None
     return keys
 
 

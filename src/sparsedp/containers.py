@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from .errors import InputError
+
 # Tables, as far as they are no column: module, and the names of its classes there.
 _TABLES = (
     ("pandas", ("DataFrame",)),
@@ -50,6 +52,16 @@ def is_pandas(column: Any) -> bool:
     if not (has(column, "dtype") and has(column, "isna") and has(column, "to_numpy")):
         return False
     return hasattr(column.dtype, "kind") and not isinstance(column.dtype, np.dtype)
+
+
+def unmasked(array: np.ndarray, what: str) -> np.ndarray:
+    """A plain array; `InputError` with the position of the first entry that is masked, and so no data."""
+    if isinstance(array, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(array)
+        if array.ndim == 1 and array.dtype.names is None and masked.any():
+            raise InputError(f"{what} at position {int(masked.argmax())} is masked; fill or drop masked entries first")
+        array = np.ma.getdata(array)
+    return np.asarray(array)
 
 
 def unlabelled(column: Any) -> Any:

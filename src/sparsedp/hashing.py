@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, arrow
-from .containers import has, is_numpy_inside, is_pandas, is_table, speaks_arrow
+from .containers import has, is_numpy_inside, is_pandas, is_table, speaks_arrow, unmasked
 from .errors import InputError, KeyTypeError
 from .randomness import Randomness, Words
 
@@ -85,10 +85,12 @@ class KeySpace:
     def read(self, keys: Any) -> tuple[Words, KeyKind | None]:
         """The ids of keys and their kind; None if nothing tells it: no key is there, nor a type of the column."""
         if isinstance(keys, (str, bytes)):
-            raise KeyTypeError(f"keys must be a collection of keys, got the single key {keys!r}; use release[key]")
+            kind = type(keys).__name__
+            raise KeyTypeError(f"keys must be a collection of keys, got a single key, {kind}; use release[key]")
         if isinstance(keys, (list, tuple)):
             return self._from_sequence(keys), _kind_of_first(keys)
         if isinstance(keys, np.ndarray):
+            keys = unmasked(keys, "key")
             return self._from_numpy(keys), _kind_of_array(keys)
         if is_table(keys):
             raise KeyTypeError(f"keys must be one column, got a table ({type(keys).__name__}); {_ONE_COLUMN}")
@@ -177,14 +179,14 @@ class KeySpace:
         return ids
 
     def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> NoReturn:
-        """Say what is wrong with the key at a position that a kernel refused."""
+        """Say what is wrong with the key at a position that a kernel refused, but not the key: it may be data."""
         key, kind = keys[position], type(keys[position]).__name__
         is_integer = _is_integer(key)
         if self.seed is None:
-            message = f"key {key!r} at position {position} must be an integer in [0, {self.domain})"
+            message = f"key at position {position} must be an integer in [0, {self.domain})"
             raise InputError(message) if is_integer else KeyTypeError(f"{message}, got {kind}")
         if not is_integer and not isinstance(key, (str, bytes)):
-            raise KeyTypeError(f"key {key!r} at position {position} must be str, bytes or int, got {kind}")
+            raise KeyTypeError(f"key at position {position} must be str, bytes or int, got {kind}")
         first = keys[0]
         if (isinstance(key, str), isinstance(key, bytes)) != (isinstance(first, str), isinstance(first, bytes)):
             raise KeyTypeError(
@@ -192,10 +194,8 @@ class KeySpace:
                 f"and {kind} at position {position}; convert them to one"
             )
         if is_integer:
-            raise InputError(
-                f"key {key!r} at position {position} must be in [-2^63, 2^64); use str for larger integers"
-            )
-        raise InputError(f"key {key!r} at position {position} must be valid Unicode, got a lone surrogate; use bytes")
+            raise InputError(f"key at position {position} must be in [-2^63, 2^64); use str for larger integers")
+        raise InputError(f"key at position {position} must be valid Unicode, got a lone surrogate; use bytes")
 
 
 def wrong_kind(wanted: KeyKind, got: KeyKind | None) -> KeyTypeError:

@@ -17,12 +17,10 @@ from . import _native
 from .columns import rereadable_keys, take
 from .errors import InputError
 from .hashing import Key
-from .inputs import Cells, Pairs
+from .inputs import Cells, Pairs, Sums
 from .keeping import canonical
-from .privacy import Neighbours
-from .randomness import Randomness, Words
-from .rounding import round_integers, round_to_grid
-from .table import LARGEST_COUNT
+from .randomness import Words
+from .table import LARGEST_COUNT, Counts
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -62,21 +60,20 @@ def distinct_rows(ids: Words, pairs: Pairs) -> Rows:
             first = seen.setdefault(canonical(key), row)
             if first != row:
                 both = f"at positions {min(first, row)} and {max(first, row)}"
-                raise InputError(f"key {key!r} occurs {both}; to keep keys, sum the values of each key first")
+                raise InputError(f"the same key occurs {both}; to keep keys, sum the values of each key first")
     return rows
 
 
-def to_named_cells(
-    ids: Words, rows: Rows, pairs: Pairs, neighbours: Neighbours, upper: int | None, randomness: Randomness
-) -> NamedCells:
-    """The value of every key on the grid, cut to ±upper; zeros are gone."""
+def named_sums(ids: Words, rows: Rows, pairs: Pairs) -> Sums:
+    """The value of every key, each on its own whatever id it has."""
     values = pairs.values[rows]
-    if values.dtype.kind != "i":
-        cells = round_to_grid(values.astype(np.float64), neighbours.step, randomness)
-    else:
-        cells = np.clip(values, -LARGEST_COUNT, LARGEST_COUNT)
-        if neighbours.real:
-            cells = round_integers(cells, int(neighbours.step / pairs.unit), randomness)
+    if values.dtype.kind == "i":
+        values.clip(-LARGEST_COUNT, LARGEST_COUNT, out=values)
+    return Sums(ids[rows], values, None, pairs.unit)
+
+
+def named_cells(ids: Words, cells: Counts, pairs: Pairs, rows: Rows, upper: int | None) -> NamedCells:
+    """The cells of all keys cut to ±upper; zeros are gone."""
     most = LARGEST_COUNT if upper is None else upper
     cells = np.clip(cells, -most, most)
-    return NamedCells(ids[rows], cells, pairs.keys, rows)[cells != 0]
+    return NamedCells(ids, cells, pairs.keys, rows)[cells != 0]

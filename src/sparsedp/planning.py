@@ -207,9 +207,9 @@ class Sizing:
             raise ParameterError(f"sizing_share is too small to estimate a size with, got {share}")
         return cls(law, share, math.ceil(1 / problem.step_budget))
 
-    def total(self, cells: npt.NDArray[np.int64]) -> int:
-        """The sum itself, without noise."""
-        return int(np.minimum(np.abs(cells), self.cap).sum())
+    def total(self, cells: npt.NDArray[np.int64], upper: int | None = None) -> int:
+        """The sum itself, without noise, of cells that will be cut to ±upper."""
+        return int(np.minimum(np.abs(cells), self.cap if upper is None else min(self.cap, upper)).sum())
 
     @property
     def margin(self) -> int:

@@ -16,7 +16,7 @@ from .hashing import Partition
 from .inputs import Cells, Pairs, cut, to_cells
 from .mechanisms import Arrays, DivisiblePlan
 from .planning import Sizing
-from .randomness import PartStreams, Words
+from .randomness import PartStreams, Randomness, Words
 
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
@@ -30,20 +30,23 @@ class PartWork:
     unit: Fraction  # what an integer value stands for
     streams: PartStreams
 
-    def cells(self, part: int, ids: Words, values: Values) -> Cells:
+    def cells(self, ids: Words, values: Values, rounding: Randomness) -> Cells:
         """The non-zero cells of a part, ascending; ids may come in any order and several times."""
         problem = self.plan.problem
         pairs = Pairs(None, values, unit=self.unit)
-        sorted_ids, cells = to_cells(ids, pairs, problem.neighbours, self.streams.rounding(part))
+        sorted_ids, cells = to_cells(ids, pairs, problem.neighbours, rounding)
         return Cells(*cut(sorted_ids, cells, problem.upper_cells))
 
     def size(self, part: int, ids: Words, values: Values, sizing: Sizing) -> int:
-        """What the part adds to the sum that estimates the size. It is exact: noise must be added before it is told."""
-        return sizing.total(self.cells(part, ids, values).counts)
+        """What the part adds to the sum that estimates the size. It is exact: noise must be added before it is told.
+
+        Real values are rounded with coins that the build never sees (docs/privacy.md, "Estimating the size").
+        """
+        return sizing.total(self.cells(ids, values, self.streams.sizing(part)).counts)
 
     def build(self, part: int, ids: Words, values: Values) -> tuple[Arrays, ...]:
         """The arrays of the part: of the counts, and if they have two releases, of the negative ones."""
-        cells = self.cells(part, ids, values)
+        cells = self.cells(ids, values, self.streams.rounding(part))
         sides: tuple[Cells, ...] = (cells,)
         if self.plan.releases == 2:
             sides = (cells[cells.counts > 0], cells[cells.counts < 0].negated())

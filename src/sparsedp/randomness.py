@@ -128,6 +128,10 @@ class PartStreams:
         """The stream that rounds the values of one part to the grid."""
         return self._stream("rounding", part)
 
+    def sizing(self, part: int) -> Randomness:
+        """The stream that rounds them for the estimate of the size, which has coins of its own."""
+        return self._stream("sizing", part)
+
     def _stream(self, name: str, part: int) -> Randomness:
         return Randomness() if self.seed is None else ReproducibleRandomness(f"{self.seed}, {name}, part {part}")
 

@@ -99,9 +99,7 @@ def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: R
         rounded = _native.round_to_grid(values[piece], step.numerator, step.denominator, words)
         if isinstance(rounded, int):
             at = piece.start + rounded
-            raise InputError(
-                f"value {values[at]!r} at position {at} is 2^63 steps or more; use a larger step than {float(step):g}"
-            )
+            raise InputError(f"value at position {at} is 2^63 steps or more; use a larger step than {float(step):g}")
         cells[piece] = rounded
     return cells
 
@@ -111,41 +109,25 @@ def round_sums_to_grid(
 ) -> npt.NDArray[np.int64]:
     """The sums of the runs of values that begin at `starts`, each rounded once like one value of `round_to_grid`.
 
-    Sums are exact but for the 2^-64 of a cell that every value is cut by.
+    Sums are exact but for the 2^-64 of a cell that every value is cut by, and cut to ±2^61 after they are rounded.
     """
     cells = np.empty(len(starts), np.int64)
     for piece in pieces(len(starts)):
         first = starts[piece.start]
         end = starts[piece.stop] if piece.stop < len(starts) else len(values)
-        cells[piece] = _round_sums(values[first:end], starts[piece] - first, step, randomness)
+        words = randomness.words(piece.stop - piece.start)
+        cells[piece] = _native.round_sums(
+            values[first:end], starts[piece] - first, step.numerator, step.denominator, words, LARGEST_COUNT
+        )
     return cells
 
 
-def _round_sums(
-    values: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], step: Fraction, randomness: Randomness
-) -> npt.NDArray[np.int64]:
-    whole, fraction = _native.divide_by_steps(values, step.numerator, step.denominator)
-    sign = np.where(values < 0, -1, 1)
-    half, mask = np.uint64(32), np.uint64((1 << 32) - 1)
-    low = np.add.reduceat(sign * (fraction & mask).astype(np.int64), starts)
-    high = np.add.reduceat(sign * (fraction >> half).astype(np.int64), starts) + (low >> 32)
-    cells = exact_sums(sign * whole.astype(np.int64), starts, high >> 32)
-    threshold = high.astype(np.uint64) << half | low.astype(np.uint64) & mask  # what is left above the floor
-    return cells + bernoulli(randomness, threshold)
-
-
-def exact_sums(
-    values: npt.NDArray[np.int64], starts: npt.NDArray[np.int64], carries: npt.NDArray[np.int64] | int = 0
-) -> npt.NDArray[np.int64]:
-    """The sums of the runs of integers that begin at `starts`, and of their carries, cut to ±2^61."""
-    longest = int(np.diff(np.append(starts, len(values))).max(initial=1))
-    small = longest * (int(np.abs(values).max(initial=0)) + 1) < 1 << 63
-    sums = np.add.reduceat(values if small else values.astype(object), starts) + carries
-    return np.clip(sums, -LARGEST_COUNT, LARGEST_COUNT).astype(np.int64)
-
-
 def round_integers(values: npt.NDArray[np.int64], step: int, randomness: Randomness) -> npt.NDArray[np.int64]:
-    """Each integer as a random neighbouring multiple of a step below 2^63, unbiased, in units of the step."""
+    """Each integer as a random neighbouring multiple of a step below 2^63, unbiased, in units of the step.
+
+    Integers may have been cut before: a cut of positions never increases a distance, and the coin is that of the
+    position after it.
+    """
     cells = np.empty(len(values), np.int64)
     for piece in pieces(len(values)):
         whole, part = np.divmod(np.abs(values[piece]).astype(np.uint64), np.uint64(step))
