@@ -3,8 +3,9 @@
 The package reads in this order, each module knowing only those before it:
 
     errors, lazy → progress → laws → privacy → randomness → containers → hashing (arrow) → columns → keeping → rounding
-    → ladder → embedding → decoding → retrieval → table → bounds → wording → notebook → mechanisms → planning
-    → comparison, curves; storage → schema → files → ranking → published; sealed → ledger → spending
+    → ladder → embedding → decoding → dependence → retrieval → table → bounds → unbiased → wording → notebook
+    → mechanisms → planning → comparison, curves; storage → rules → schema → files → ranking → published
+    sealed → ledger → spending
     contributions → inputs → naming → portions → building → sources (spark) → experiments, auditing → cli
 
 Start with `release`, `load`, `plan` and `compare`.
