@@ -76,8 +76,11 @@ def errors_of_polars() -> Iterator[None]:
     try:
         yield
     except sys.modules["polars"].exceptions.PolarsError as error:
-        first = str(error).strip().split("\n")[0]
-        raise InputError(f"the LazyFrame cannot be read: {first}") from None
+        # What it says of columns and types is shown; of a conversion that failed it would show the values.
+        kinds = ("ColumnNotFoundError", "DuplicateError", "SchemaError", "SchemaFieldNotFoundError")
+        shown = type(error).__name__ in kinds
+        why = str(error).strip().split("\n")[0] if shown else f"polars ended with {type(error).__name__}"
+        raise InputError(f"the LazyFrame cannot be read: {why}") from None
 
 
 def check_two_columns(names: Iterable[object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from ..arrow import column_names, errors_of_polars, read
@@ -11,7 +12,7 @@ from ..errors import InputError
 from .scans import StreamedTable, Table, check_columns, checked
 
 
-def of_lazy_frame(connection: Any, frame: Any, columns: list[str]) -> Table:
+def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Table:
     """The columns of a query of polars, batch by batch where polars can: it may be larger than memory."""
     import pyarrow
 
@@ -24,9 +25,17 @@ def of_lazy_frame(connection: Any, frame: Any, columns: list[str]) -> Table:
         connection.register("events", read(frame).to_arrow())
         return checked(connection, "events", columns)
 
+    def pieces() -> Iterator[Any]:
+        try:
+            with errors_of_polars():
+                for piece in frame.collect_batches():
+                    yield from piece.to_arrow().to_batches()
+        except InputError as error:  # which the database would wrap in words of its own
+            complaints.append(error)
+            raise
+
     def batches() -> Any:
-        pieces = (batch for piece in frame.collect_batches() for batch in piece.to_arrow().to_batches())
-        return pyarrow.RecordBatchReader.from_batches(empty.schema, pieces)
+        return pyarrow.RecordBatchReader.from_batches(empty.schema, pieces())
 
     connection.register("events", empty)
     described = checked(connection, "events", columns)
@@ -66,8 +75,8 @@ def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None
             table = _of_names(table, columns)
     except InputError:
         raise
-    except (ValueError, TypeError, NotImplementedError) as error:
-        raise InputError(f"the table cannot be read as Arrow: {error}") from None
+    except (ValueError, TypeError, NotImplementedError):  # whose words may show a value
+        raise InputError(f"source cannot be read as Arrow, got {type(source).__name__}; pass a pyarrow table") from None
     connection.register("events", table)
     return checked(connection, "events", columns, pandas=pandas)
 

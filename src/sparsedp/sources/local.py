@@ -1,13 +1,13 @@
 """`count()`: a table of events to counts in which no user has more than a bounded share.
 
 DuckDB groups, out of core if need be. Each user's rows become at most `max_keys_per_user` pairs (key, contribution).
-Which keys stay is decided by a hash of user and key: it depends on that user's rows only, so adding or removing a user
-changes the counts by that user's own bounded pairs and by nothing else (docs/privacy.md, "Bounded contributions").
+Which keys stay is decided by a hash of the bytes of user and key. What a user's rows become depends on these rows and
+on public settings only, so adding or removing a user changes the counts by that user's own bounded pairs and by nothing
+else (docs/privacy.md, "Bounded contributions": row locality).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,20 +23,14 @@ from ..errors import InputError, ParameterError
 from ..planning import positive_fraction, whole_number
 from ..progress import waiting
 from ..table import LARGEST_COUNT
-from .canonical import INTEGERS, TEXTS, grouped, order_of, tells_users_apart
+from .canonical import TEXTS, grouped, order_of
+from .declared import KEY_TYPES, check_types, reads_integers
 from .files import Reading
 from .scans import Table, quoted
 from .tables import open_table
 
 # A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances what they seem.
 UNITS_PER_STEP = 1 << 20
-
-_NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR")
-# Values with one text each, whatever the settings of the database: not those of a time zone, and no floats.
-_AS_TEXT = re.compile(
-    r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BOOLEAN|UUID|DATE|TIME|TIMESTAMP(_S|_MS|_NS)?|DECIMAL\(.*\)"
-)
-KEY_TYPES = ("as stored", "text", "integer")
 
 # What a database takes for an integer is more than that: 0x10, 1_000, and 1.5, which it rounds.
 _INTEGER = "[+-]?[0-9]+"
@@ -97,8 +91,8 @@ def count(
     hive
         Folders such as `day=2024-01-02` are columns of text.
 
-    Of JSON lines, a string is its text, a number, truth value, object or array its JSON text, and a field that is not
-    there is null.
+    Of JSON lines, a string is its text, a number, truth value, object or array the JSON text of its value (1.50 is
+    "1.5"), and a field that is not there is null.
 
     """
     reading = Reading(delimiter, quote, encoding, bool(hive))
@@ -169,7 +163,7 @@ def _opened(
     columns = [name for name in names.values() if name is not None]
     with open_table(source, columns, memory_limit, reading, value) as table:
         query = _Query(table, key, user, value, contribution, grid, signed, key_type, nulls == "drop", domain)
-        query.check_types()
+        check_types(table, key, user, value, key_type, domain, real=grid is not None)
         yield query
 
 
@@ -213,62 +207,10 @@ class _Query:
         """What one of the summed integers stands for."""
         return Fraction(1) if self.step is None else self.step / UNITS_PER_STEP
 
-    def check_types(self) -> None:
-        """`InputError` for columns that cannot be what they are said to be, with how to cast them."""
-        self._check_key()
-        self._check_domain()
-        self._check_user()
-        if self.value is None:
-            return
-        kind = self.table.types[self.value]
-        if not _NUMBERS.fullmatch(kind):
-            fix = self.table.cast(self.value, "BIGINT") if kind == "BOOLEAN" else "name another column"
-            raise InputError(f"column {self.value!r} has {kind} values, and values to sum must be numbers; {fix}")
-        if self.step is None and not INTEGERS.fullmatch(kind) and kind not in ("HUGEINT", "VARCHAR"):
-            raise InputError(f"column {self.value!r} has real values ({kind}); pass step=, the grid of the sums")
-
-    def _check_key(self) -> None:
-        kind = self.table.types[self.key]
-        plain = TEXTS.fullmatch(kind) or INTEGERS.fullmatch(kind)
-        if plain or (self.key_type == "as stored" and kind == "BLOB"):
-            return
-        if self.key_type == "text" and _AS_TEXT.fullmatch(kind):
-            return
-        what = f"column {self.key!r} has {kind} values"
-        if self.key_type == "integer":
-            # A cast of ours would round, or lose digits beyond 2^53: whoever knows the column decides.
-            fix = self.table.cast(self.key, "BIGINT") if _NUMBERS.fullmatch(kind) else "name another column"
-            raise InputError(f"{what}, and integer keys are of integer columns, or of text in decimal digits; {fix}")
-        fix = "pass key_type='text' to take them by their text"
-        if kind == "BLOB":
-            raise InputError(f"{what}, which are no text; omit key_type= to take bytes as they are")
-        if not _AS_TEXT.fullmatch(kind):
-            fix = self.table.cast(self.key, "VARCHAR")
-        raise InputError(f"{what}, and keys are text, bytes or 64-bit integers; {fix}")
-
-    def _check_user(self) -> None:
-        kind = "VARCHAR" if self.user is None else self.table.types[self.user]
-        if self.user is None or tells_users_apart(kind):
-            return
-        wanted = "BIGINT" if kind in ("FLOAT", "DOUBLE") else "VARCHAR"
-        raise InputError(
-            f"column {self.user!r} has {kind} values, and users are text, bytes, integers, dates or truth values; "
-            f"{self.table.cast(self.user, wanted)}"
-        )
-
-    def _check_domain(self) -> None:
-        kind = self.table.types[self.key]
-        if self.domain is None or self.reads_integers or (INTEGERS.fullmatch(kind) and self.key_type != "text"):
-            return
-        fix = "pass key_type='integer' to read them as integers, or omit domain= to hash them"
-        if not TEXTS.fullmatch(kind):
-            fix = "omit domain= to hash them"
-        raise InputError(f"keys must be integers below domain=, and column {self.key!r} has {kind} values; {fix}")
-
     @property
     def reads_integers(self) -> bool:
         """Whether keys are text that is read as integers."""
-        return self.key_type == "integer" and TEXTS.fullmatch(self.table.types[self.key]) is not None
+        return reads_integers(self.table.types[self.key], self.key_type)
 
     @property
     def _key(self) -> str:
@@ -374,10 +316,11 @@ class _Query:
                 own = "1"
             # A bad row must not be hidden by the bound on keys, so its pair comes first. The key decides between equal
             # hashes: whatever else the database would go by could depend on other users' rows.
-            order = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
+            hashed = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
+            order = f"CASE WHEN bad THEN 0::UHUGEINT ELSE {hashed} END"
             kept = (
                 f"SELECT k, c, bad FROM (SELECT u, k, {own} AS c, {bad} AS bad FROM rows GROUP BY u, k) QUALIFY "
-                f"row_number() OVER (PARTITION BY u ORDER BY NOT bad, {order}, k) "
+                f"row_number() OVER (PARTITION BY u ORDER BY {order}, k) "
                 f"<= {self.contribution.keys}"
             )
         keys = "k" if self._grouped_key[1] == self._key_kind else "decode(k) AS k"

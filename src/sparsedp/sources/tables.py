@@ -39,7 +39,8 @@ def open_table(
     if isinstance(source, duckdb.DuckDBPyRelation):
         if memory_limit is not None:
             raise ParameterError("memory_limit is the connection's own for a DuckDB relation; set it there")
-        yield _of_relation(source, columns)
+        with _errors_of(duckdb, []):
+            yield _of_relation(source, columns)
         return
     complaints: list[InputError] = []
     with tempfile.TemporaryDirectory(prefix="sparsedp-") as spilled, _errors_of(duckdb, complaints):
@@ -89,8 +90,10 @@ def _without_cells(text: str) -> str:
         near = f" near line {place[2]}" if place else ""
         return f"{malformed[1]} is malformed{near}; it must have JSON objects, one in each line or all in one array"
     first = re.sub(r"^(\w+ )+Error: ", "", text.strip().split("\n")[0])
-    if re.search("could not convert|failed to cast|out of range|conversion|casting", first, re.IGNORECASE):
+    if re.search("could not convert|failed to cast|out of range|conversion|casting|get_next", first, re.IGNORECASE):
         return "a value cannot be converted to the type of its column"
+    if re.search("invalid (string|unicode|value)|not valid UTF", first, re.IGNORECASE):
+        return "text of a column is no valid UTF-8"
     return first
 
 
@@ -109,7 +112,7 @@ def _open(
         files = listed([os.fsdecode(path) for path in source])
         return of_files(connection, files, columns, None, reading, complaints)
     if is_lazy_frame(source):
-        return of_lazy_frame(connection, source, columns)
+        return of_lazy_frame(connection, source, columns, complaints)
     if is_dataset(source):
         connection.register("events", source)
         return checked(connection, "events", columns)
