@@ -10,9 +10,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pytest
 import typer.main
 
@@ -162,11 +164,19 @@ def test_where_a_broken_file_is_broken() -> None:
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
-def test_the_header_tells_what_separates_columns(delimiter: str) -> None:
+def test_what_separates_columns_is_told(delimiter: str) -> None:
+    # The header used to tell; that a delimiter is in it is public, but which one is meant is the caller's to say.
     Path("b.csv").write_text(f'\ufeff"user"{delimiter}"the url"\n1{delimiter}"a{delimiter}b"\n')
-    assert sparsedp.count("b.csv", key="the url").keys.to_pylist() == [f"a{delimiter}b"]
-    with pytest.raises(sparsedp.InputError, match="did you mean 'the url'"):
-        sparsedp.count("b.csv", key="the ulr")
+    Path("b.txt").write_text(Path("b.csv").read_text())
+    for name in ("b.csv", "b.txt"):
+        assert sparsedp.count(name, key="the url", delimiter=delimiter).keys.to_pylist() == [f"a{delimiter}b"]
+        with pytest.raises(sparsedp.InputError, match="did you mean 'the url'"):
+            sparsedp.count(name, key="the ulr", delimiter=delimiter)
+    if delimiter != ",":
+        said = release("b.csv", "--key", "user", code=2)
+        assert "the first line of b.csv has no column 'user'; is another --delimiter needed" in said
+    assert "--delimiter must be given for b.txt" in release("b.txt", "--key", "user", code=2)
+    release("b.csv", "--key", "user", "--delimiter", "\\t" if delimiter == "\t" else delimiter)
 
 
 @pytest.mark.parametrize("text", ["1.5", "0x10", "1_000", "1e3", " 5", "", "abc", "1.0", str(2**64), str(-(2**63) - 1)])
@@ -185,10 +195,14 @@ def test_integer_keys_of_64_bits() -> None:
     assert sorted(sparsedp.count("a.parquet", key="id", key_type="integer").keys.to_pylist()) == [7, 8]
 
 
-@pytest.mark.parametrize("column", [[1.0, 2.0], [b"1", b"2"], [True, False]])
-def test_other_columns_are_not_read_as_integers(column: list[object]) -> None:
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    # Bytes in a column of objects are refused as objects.
+    [([1.0, 2.0], None), ([b"1", b"2"], pd.ArrowDtype(pa.binary())), ([True, False], None)],
+)
+def test_other_columns_are_not_read_as_integers(column: list[object], kind: Any) -> None:
     with pytest.raises(sparsedp.InputError, match="integer keys are of integer columns, or of text in decimal digits"):
-        sparsedp.count(pd.DataFrame({"id": column}), key="id", key_type="integer")
+        sparsedp.count(pd.DataFrame({"id": column}, dtype=kind), key="id", key_type="integer")
 
 
 @pytest.mark.parametrize("text", ["0x10", "1_0", "1.5", "0b1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyspark.sql.types
 import pytest
 
 import sparsedp
@@ -63,6 +65,7 @@ def same(one: Release, other: Release) -> bool:
 COUNTING: dict[str, dict[str, Any]] = {
     "rows": {"key": "url"},
     "users": {"key": "url", "user": "user", "max_keys_per_user": 40, "max_per_key": 30},
+    "cut users": {"key": "url", "user": "user", "max_keys_per_user": 4, "max_per_key": 2},
     "integers": {"key": "page"},
     "sums": {
         "key": "url",
@@ -144,6 +147,52 @@ def test_which_keys_of_a_user_stay_depends_on_that_user_only(spark: Any) -> None
     alone, without, together = kept(mine), kept(others), kept(others[::-1] + mine)
     assert sum(alone.values()) == 5
     assert {key: alone.get(key, 0) + without.get(key, 0) for key in {*alone, *without}} == together
+
+
+USERS: dict[str, list[Any]] = {
+    "string": ["é", "b", "", "日本", "1:2"],
+    "binary": [b"\xff", b"", b"a\x00b", b"1:"],
+    "int": [-5, 0, 7, 1 << 30],
+    "date": [datetime.date(2024, 1, 2), datetime.date(1, 2, 3)],
+    "boolean": [True, False],
+}
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("key", ["string", "binary", "int"])
+def test_the_keys_that_stay_are_those_of_a_local_count(user: str, key: str, spark: Any) -> None:
+    # Of all kinds of users and keys: catches bytes that are not the same here and there.
+    pairs = [(u, k) for u in USERS[user] for k in USERS[key]]
+    arrow = {
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "int": pa.int32(),
+        "date": pa.date32(),
+        "boolean": pa.bool_(),
+    }
+    local = pa.table(
+        {"u": pa.array([u for u, _ in pairs], arrow[user]), "k": pa.array([k for _, k in pairs], arrow[key])}
+    )
+    counts = sparsedp.count(local, key="k", user="u", max_keys_per_user=2)
+    df = spark.createDataFrame(pairs, f"u {user}, k {key}")
+    kept = Query.create(df, "k", "u", None, 2, 1, None, False, "refuse").pairs().collect()
+    found: dict[Any, int] = {}
+    for row in kept:
+        one = bytes(row["k"]) if key == "binary" else row["k"]
+        found[one] = found.get(one, 0) + row["n"]
+    assert found == dict(zip(counts.keys.to_pylist(), counts.units.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["double", "timestamp", "decimal(10,2)", "array<string>", "string collate UTF8_LCASE"])
+def test_columns_that_tell_no_users_apart_are_refused_with_the_cast(kind: str, spark: Any) -> None:
+    df = spark.sql("SELECT 'a' AS k, 'b' AS u")
+    if "collate" in kind and not hasattr(pyspark.sql.types.StringType(), "collation"):
+        pytest.skip("this Spark has no collations")
+    column = "array(u)" if kind.startswith("array") else f"u COLLATE {kind.split()[-1]}"
+    typed = df.selectExpr("k", f"{column if kind.startswith(('array', 'string')) else f'try_cast(u AS {kind})'} AS u")
+    for key, user in (("k", "u"), ("u", "k")):
+        with pytest.raises(InputError, match=r"column 'u' has .* values.*\.cast\('string'\)"):
+            Query.create(typed, key, user, None, 2, 1, None, False, "refuse")
 
 
 def test_there_are_two_shuffles(df: Any) -> None:

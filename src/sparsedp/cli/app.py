@@ -197,6 +197,17 @@ Options: TypeAlias = Annotated[
     list[str] | None,
     _option("An option of the mechanism, such as bits_per_entry=60; repeatable.", "--option", metavar="NAME=VALUE"),
 ]
+Delimiter: TypeAlias = Annotated[
+    str | None,
+    _option("What separates columns of CSV files; by itself a comma in .csv, a tab in .tsv.", "--delimiter"),
+]
+Quote: TypeAlias = Annotated[
+    str | None, _option("What encloses fields of CSV files; by itself \", with '' nothing does.", "--quote")
+]
+Encoding: TypeAlias = Annotated[
+    str | None, _option("The encoding of CSV files: utf-8 (by itself), utf-16 or latin-1.", "--encoding")
+]
+Hive: TypeAlias = Annotated[bool, _option("Take folders such as day=2024-01-02 for columns of text.", "--hive")]
 Json: TypeAlias = Annotated[bool, _option("Print JSON.", "--json")]
 Quiet: TypeAlias = Annotated[
     bool, _option("Write no words and no progress to stderr.", "--quiet", "-q", callback=lambda quiet: _hush(quiet))

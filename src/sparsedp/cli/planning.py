@@ -11,13 +11,17 @@ import typer
 
 from ..errors import ParameterError
 from .app import (
+    Delimiter,
     Delta,
     Domain,
+    Encoding,
     Epsilon,
+    Hive,
     Json,
     Mechanism,
     Nonzero,
     Options,
+    Quote,
     Signed,
     Step,
     Total,
@@ -73,6 +77,10 @@ def plan(
     option: Options = None,
     key: Annotated[str | None, typer.Option("--key", help="The column of keys, to check that it can be one.")] = None,
     user: Annotated[str | None, typer.Option("--user", help="The column of users, to check that it is there.")] = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    encoding: Encoding = None,
+    hive: Hive = False,
     json: Json = False,
 ) -> None:
     """Predict size, privacy and error without touching any data.
@@ -82,7 +90,7 @@ def plan(
     from ..planning import plan as make_plan
 
     if source is not None:
-        check_source(source, key, user)
+        check_source(source, key, user, delimiter=delimiter, quote=quote, encoding=encoding, hive=hive)
     made = make_plan(
         float(epsilon),
         float(delta),
@@ -99,15 +107,16 @@ def plan(
     show(described(made)) if json else print(made)
 
 
-def check_source(source: str, key: str | None, user: str | None) -> None:
+def check_source(source: str, key: str | None, user: str | None, **reading: Any) -> None:
     """The columns of a table, without reading a row of it."""
+    from ..sources.files import Reading
     from ..sources.local import check_table
     from ..sources.tables import open_table
 
     if key is not None:
-        check_table(source, key=key, user=user, max_keys_per_user=1)
+        check_table(source, key=key, user=user, max_keys_per_user=1, **reading)
         return
-    with open_table(source, [] if user is None else [user], None):
+    with open_table(source, [] if user is None else [user], None, Reading(**reading)):
         pass
 
 

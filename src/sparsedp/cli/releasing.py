@@ -11,14 +11,18 @@ import typer
 
 from ..errors import SpentError, reason_of
 from .app import (
+    Delimiter,
     Delta,
     Domain,
+    Encoding,
     Epsilon,
+    Hive,
     Json,
     Mechanism,
     Nonzero,
     Options,
     Quiet,
+    Quote,
     Signed,
     Step,
     Total,
@@ -83,6 +87,10 @@ def release(
         str | None,
         typer.Option("--memory-limit", help="Counting may use this much memory, such as 4GB; more goes to disk."),
     ] = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    encoding: Encoding = None,
+    hive: Hive = False,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", help="Debit this budget before any noise is drawn.")
     ] = None,
@@ -120,6 +128,10 @@ def release(
         "key_type": key_type,
         "nulls": nulls,
         "domain": plain(domain),
+        "delimiter": delimiter,
+        "quote": quote,
+        "encoding": encoding,
+        "hive": hive,
     }
     releasing: dict[str, Any] = {
         "epsilon": float(epsilon),

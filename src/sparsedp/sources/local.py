@@ -1,13 +1,13 @@
 """`count()`: a table of events to counts in which no user has more than a bounded share.
 
 DuckDB groups, out of core if need be. Each user's rows become at most `max_keys_per_user` pairs (key, contribution).
-Which keys stay is decided by a hash of user and key: it depends on that user's rows only, so adding or removing a user
-changes the counts by that user's own bounded pairs and by nothing else (docs/privacy.md, "Bounded contributions").
+Which keys stay is decided by a hash of the bytes of user and key. What a user's rows become depends on these rows and
+on public settings only, so adding or removing a user changes the counts by that user's own bounded pairs and by nothing
+else (docs/privacy.md, "Bounded contributions": row locality).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -23,19 +23,14 @@ from ..errors import InputError, ParameterError
 from ..planning import positive_fraction, whole_number
 from ..progress import waiting
 from ..table import LARGEST_COUNT
-from .tables import Table, open_table, quoted
+from .canonical import TEXTS, grouped, order_of
+from .declared import KEY_TYPES, check_types, reads_integers
+from .files import Reading
+from .scans import Table, quoted
+from .tables import open_table
 
 # A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances what they seem.
 UNITS_PER_STEP = 1 << 20
-
-_INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)")
-_NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR")
-_TEXTS = re.compile(r"VARCHAR|ENUM\(.*\)", re.DOTALL)
-# Values with one text each, whatever the settings of the database: not those of a time zone, and no floats.
-_AS_TEXT = re.compile(
-    r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BOOLEAN|UUID|DATE|TIME|TIMESTAMP(_S|_MS|_NS)?|DECIMAL\(.*\)"
-)
-KEY_TYPES = ("as stored", "text", "integer")
 
 # What a database takes for an integer is more than that: 0x10, 1_000, and 1.5, which it rounds.
 _INTEGER = "[+-]?[0-9]+"
@@ -56,6 +51,10 @@ def count(
     nulls: str = "refuse",
     domain: int | None = None,
     memory_limit: str | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    hive: bool = False,
 ) -> BoundedCounts:
     """Count events by key, each user's contribution bounded.
 
@@ -85,11 +84,20 @@ def count(
         Refuse keys that are no integers in [0, domain), which `release` will be given.
     memory_limit
         What counting may use, such as "4GB"; more goes to a temporary folder on disk.
+    delimiter, quote, encoding
+        How CSV files are written; nothing is guessed from rows. The first line names the columns. Columns are separated
+        by commas (.csv), tabs (.tsv) or what is told (.txt); fields may be in quotes, or with `quote=""` are as they
+        are; the encoding is "utf-8", "utf-16" or "latin-1". A field without anything is null.
+    hive
+        Folders such as `day=2024-01-02` are columns of text.
+
+    Of JSON lines, a string is its text, a number, truth value, object or array the JSON text of its value (1.50 is
+    "1.5"), and a field that is not there is null.
 
     """
-    with _opened(
-        source, key, user, value, max_keys_per_user, max_per_key, step, signed, key_type, nulls, domain, memory_limit
-    ) as query:
+    reading = Reading(delimiter, quote, encoding, bool(hive))
+    bounds = (max_keys_per_user, max_per_key, step, signed)
+    with _opened(source, key, user, value, *bounds, key_type, nulls, domain, memory_limit, reading) as query:
         counted = _run(query.table, query.sql())
         if counted.filter(counted.column("bad")).num_rows:
             query.refuse()
@@ -113,9 +121,15 @@ def check_table(
     key_type: str = "as stored",
     nulls: str = "refuse",
     domain: int | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    hive: bool = False,
 ) -> None:
-    """What `count` would say about parameters and columns, without reading a row."""
-    with _opened(source, key, user, value, max_keys_per_user, max_per_key, step, signed, key_type, nulls, domain, None):
+    """What `count` would say about parameters and columns, without counting a row."""
+    reading = Reading(delimiter, quote, encoding, bool(hive))
+    bounds = (max_keys_per_user, max_per_key, step, signed)
+    with _opened(source, key, user, value, *bounds, key_type, nulls, domain, None, reading):
         pass
 
 
@@ -133,6 +147,7 @@ def _opened(
     nulls: str,
     domain: int | None,
     memory_limit: str | None,
+    reading: Reading,
 ) -> Iterator[_Query]:
     """The query over an open table; parameters and columns are checked."""
     if nulls not in ("refuse", "drop"):
@@ -146,9 +161,9 @@ def _opened(
         if name is not None and (not isinstance(name, str) or not name):
             raise ParameterError(f"{role} must be the name of a column, got {name!r}")
     columns = [name for name in names.values() if name is not None]
-    with open_table(source, columns, memory_limit) as table:
+    with open_table(source, columns, memory_limit, reading, value) as table:
         query = _Query(table, key, user, value, contribution, grid, signed, key_type, nulls == "drop", domain)
-        query.check_types()
+        check_types(table, key, user, value, key_type, domain, real=grid is not None)
         yield query
 
 
@@ -192,51 +207,10 @@ class _Query:
         """What one of the summed integers stands for."""
         return Fraction(1) if self.step is None else self.step / UNITS_PER_STEP
 
-    def check_types(self) -> None:
-        """`InputError` for columns that cannot be what they are said to be, with how to cast them."""
-        self._check_key()
-        self._check_domain()
-        if self.value is None:
-            return
-        kind = self.table.types[self.value]
-        if not _NUMBERS.fullmatch(kind):
-            fix = self.table.cast(self.value, "BIGINT") if kind == "BOOLEAN" else "name another column"
-            raise InputError(f"column {self.value!r} has {kind} values, and values to sum must be numbers; {fix}")
-        if self.step is None and not _INTEGERS.fullmatch(kind) and kind not in ("HUGEINT", "VARCHAR"):
-            raise InputError(f"column {self.value!r} has real values ({kind}); pass step=, the grid of the sums")
-
-    def _check_key(self) -> None:
-        kind = self.table.types[self.key]
-        plain = _TEXTS.fullmatch(kind) or _INTEGERS.fullmatch(kind)
-        if plain or (self.key_type == "as stored" and kind == "BLOB"):
-            return
-        if self.key_type == "text" and _AS_TEXT.fullmatch(kind):
-            return
-        what = f"column {self.key!r} has {kind} values"
-        if self.key_type == "integer":
-            # A cast of ours would round, or lose digits beyond 2^53: whoever knows the column decides.
-            fix = self.table.cast(self.key, "BIGINT") if _NUMBERS.fullmatch(kind) else "name another column"
-            raise InputError(f"{what}, and integer keys are of integer columns, or of text in decimal digits; {fix}")
-        fix = "pass key_type='text' to take them by their text"
-        if kind == "BLOB":
-            raise InputError(f"{what}, which are no text; omit key_type= to take bytes as they are")
-        if not _AS_TEXT.fullmatch(kind):
-            fix = self.table.cast(self.key, "VARCHAR")
-        raise InputError(f"{what}, and keys are text, bytes or 64-bit integers; {fix}")
-
-    def _check_domain(self) -> None:
-        kind = self.table.types[self.key]
-        if self.domain is None or self.reads_integers or (_INTEGERS.fullmatch(kind) and self.key_type != "text"):
-            return
-        fix = "pass key_type='integer' to read them as integers, or omit domain= to hash them"
-        if not _TEXTS.fullmatch(kind):
-            fix = "omit domain= to hash them"
-        raise InputError(f"keys must be integers below domain=, and column {self.key!r} has {kind} values; {fix}")
-
     @property
     def reads_integers(self) -> bool:
         """Whether keys are text that is read as integers."""
-        return self.key_type == "integer" and _TEXTS.fullmatch(self.table.types[self.key]) is not None
+        return reads_integers(self.table.types[self.key], self.key_type)
 
     @property
     def _key(self) -> str:
@@ -246,7 +220,15 @@ class _Query:
             # There is no type for both ends but a wider one.
             number = f"coalesce(TRY_CAST({text} AS BIGINT)::HUGEINT, TRY_CAST({text} AS UBIGINT)::HUGEINT)"
             return f"CASE WHEN regexp_full_match({text}, '{_INTEGER}') THEN {number} END"
-        return text if self.key_type == "text" or _TEXTS.fullmatch(kind) else column
+        return text if self.key_type == "text" or TEXTS.fullmatch(kind) else column
+
+    @property
+    def _key_kind(self) -> str:
+        """The type of `_key`."""
+        kind = self.table.types[self.key]
+        if self.reads_integers:
+            return "HUGEINT"
+        return "VARCHAR" if self.key_type == "text" or TEXTS.fullmatch(kind) else kind
 
     @property
     def _value(self) -> str | None:
@@ -283,13 +265,22 @@ class _Query:
                 faults["{value} is negative (pass signed=True to allow it)"] = f"{self._value} < 0"
         return faults
 
+    @property
+    def _grouped_key(self) -> tuple[str, str]:
+        return grouped(self._key, self._key_kind, self.table.binary_text)
+
+    @property
+    def _grouped_user(self) -> tuple[str, str]:
+        assert self.user is not None
+        return grouped(quoted(self.user), self.table.types[self.user], self.table.binary_text)
+
     def _rows(self) -> str:
         """The rows that count: k, u, v and whether something is wrong with them."""
         faults = list(self.faults().values())
         bad = " OR ".join(f"coalesce({fault}, false)" for fault in faults) or "false"
-        columns = [f"{self._key} AS k", f"({bad}) AS bad"]
+        columns = [f"{self._grouped_key[0]} AS k", f"({bad}) AS bad"]
         if self.user is not None:
-            columns.append(f"{quoted(self.user)} AS u")
+            columns.append(f"{self._grouped_user[0]} AS u")
         if self._value is not None:
             columns.append(f"{self._value} AS v")
         present = [self.key, *(name for name in (self.user, self.value) if name is not None)]
@@ -325,13 +316,16 @@ class _Query:
                 own = "1"
             # A bad row must not be hidden by the bound on keys, so its pair comes first. The key decides between equal
             # hashes: whatever else the database would go by could depend on other users' rows.
+            hashed = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
+            order = f"CASE WHEN bad THEN 0::UHUGEINT ELSE {hashed} END"
             kept = (
                 f"SELECT k, c, bad FROM (SELECT u, k, {own} AS c, {bad} AS bad FROM rows GROUP BY u, k) QUALIFY "
-                "row_number() OVER (PARTITION BY u ORDER BY NOT bad, hash(u, k), k) "
+                f"row_number() OVER (PARTITION BY u ORDER BY {order}, k) "
                 f"<= {self.contribution.keys}"
             )
+        keys = "k" if self._grouped_key[1] == self._key_kind else "decode(k) AS k"
         return (
-            f"SELECT k, n, bad FROM (WITH rows AS ({self._rows()}), kept AS ({kept}) "
+            f"SELECT {keys}, n, bad FROM (WITH rows AS ({self._rows()}), kept AS ({kept}) "
             f"SELECT k, {total} AS n, bool_or(bad) AS bad FROM kept GROUP BY k)"
         )
 

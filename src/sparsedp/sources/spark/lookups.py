@@ -15,7 +15,7 @@ from ... import files
 from ...errors import InputError, ParameterError
 from ...hashing import wrong_kind
 from ...published import Release, load
-from ..tables import check_columns
+from ..scans import check_columns
 from .executors import check_executors
 from .rows import KEY_KINDS
 

@@ -18,14 +18,15 @@ from ...hashing import KeyKind, KeySpace, Partition
 from ...planning import positive_fraction
 from ...randomness import Words
 from ...table import LARGEST_COUNT
+from ..canonical import SPARK_INTEGERS, SPARK_USERS, spark_order_of
 from ..local import UNITS_PER_STEP, contribution_of
-from ..tables import check_columns
+from ..scans import check_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
-INTEGER_TYPES = ("tinyint", "smallint", "int", "bigint")
+INTEGER_TYPES = SPARK_INTEGERS
 KEY_KINDS: dict[str, KeyKind] = {"string": "text", "binary": "bytes", **dict.fromkeys(INTEGER_TYPES, "integer")}
 _COMBINED_ROWS = 1 << 20
 _HASHED = "part int, id bigint, n bigint"
@@ -81,6 +82,12 @@ class Query:
             raise InputError(
                 f"column {key!r} has {query.key_type} values, and keys are text, bytes or 64-bit integers; cast it, "
                 f"for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
+            )
+        # A column with a collation has another name of its type: what it takes for equal has several bytes.
+        if user is not None and types[user] not in SPARK_USERS:
+            raise InputError(
+                f"column {user!r} has {types[user]} values, and users are text, bytes, integers, dates or truth "
+                f"values; cast it, for example with df.withColumn({user!r}, df[{user!r}].cast('string'))"
             )
         if value is not None:
             kind = types[value]
@@ -172,7 +179,9 @@ class Query:
         # One shuffle serves both: what is partitioned by user is so by user and key.
         each = rows.repartition("u").groupBy("u", "k").agg(self._bounded(own).alias("n"))
         # The key decides between equal hashes: all else could depend on other users' rows.
-        order = Window.partitionBy("u").orderBy(functions.xxhash64("u", "k"), "k")
+        kinds = dict(self.df.dtypes)
+        hashed = spark_order_of(functions.col("u"), kinds[self.user], functions.col("k"), kinds[self.key])
+        order = Window.partitionBy("u").orderBy(hashed, "k")
         ranked = each.withColumn("rank", functions.row_number().over(order))
         return ranked.where(functions.col("rank") <= self.contribution.keys).select("k", "n")
 

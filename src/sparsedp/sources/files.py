@@ -1,0 +1,298 @@
+"""Files by the end of their names, read as they are stated to be: no dialect, type or folder is guessed from rows."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from ..errors import InputError, ParameterError, reason_of
+from .scans import StreamedTable, Table, check_columns, checked, described, literal, nearest, quoted
+from .separated import Dialect, batches_of, header_of
+
+# How files are read, by the end of their name. A text format has no types, so its keys and users are text.
+_PACKED = ("", ".gz", ".zst")
+_READERS = {
+    **{f".{kind}{packed}": "csv" for kind in ("csv", "tsv", "txt") for packed in _PACKED},
+    **{f".{kind}{packed}": "json" for kind in ("json", "jsonl", "ndjson") for packed in _PACKED},
+    ".parquet": "parquet",
+}
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a caller says about files: public, and the same for all rows. None is what the format has by itself."""
+
+    delimiter: str | None = None
+    quote: str | None = None
+    encoding: str | None = None
+    hive: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("delimiter", "quote", "encoding"):
+            if not isinstance(getattr(self, name), (str, type(None))):
+                raise ParameterError(f"{name} must be text, got {getattr(self, name)!r}")
+        self.dialect(",")
+
+    @property
+    def stated(self) -> list[str]:
+        """The options that were given."""
+        options = {"delimiter": self.delimiter, "quote": self.quote, "encoding": self.encoding}
+        return [*(name for name, given in options.items() if given is not None), *(["hive"] if self.hive else [])]
+
+    def dialect(self, usual: str) -> Dialect:
+        """That of separated values, unless told otherwise with this separator."""
+        told = "\t" if self.delimiter == "\\t" else self.delimiter  # as one types it
+        quote = '"' if self.quote is None else self.quote
+        delimiter = usual if told is None else told
+        if told is None and delimiter == quote:
+            delimiter = "\t"  # not read with it: only whether the others are sound
+        return Dialect(delimiter, quote, (self.encoding or "utf-8").lower())
+
+
+def matching(pattern: str) -> list[str]:
+    """The file of that name, or else the files that match."""
+    if os.path.isdir(pattern):
+        raise InputError(f"{pattern} is a directory; pass its files, such as {os.path.join(pattern, '*.parquet')}")
+    if scheme := re.match(r"(?!file:)([a-zA-Z][a-zA-Z0-9+.-]+)://", pattern):
+        raise InputError(
+            f"files are read from this machine only, and {pattern} is on {scheme[1]}; download it first, mount it, or "
+            "in Python pass a DuckDB relation that reads it to sparsedp.count"
+        )
+    files = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
+    if not files:
+        raise InputError(f"there is no file {pattern}")
+    return files
+
+
+def listed(files: list[str]) -> list[str]:
+    """The files of exactly these names."""
+    if not files:
+        raise InputError("source must have at least one file, got an empty list of paths")
+    for file in files:
+        if os.path.isdir(file):
+            raise InputError(f"{file} is a directory; list its files")
+        if not os.path.exists(file):
+            hint = "; a pattern stands alone, not in a list" if glob.has_magic(file) else ""
+            raise InputError(f"there is no file {file}{hint}")
+    same = {os.path.realpath(file) for file in files}
+    if len(same) < len(files):
+        raise InputError("a file is listed twice, and its events would count twice; list every file once")
+    return files
+
+
+def of_files(
+    connection: Any,
+    files: list[str],
+    columns: list[str],
+    pattern: str | None,
+    reading: Reading,
+    complaints: list[InputError],
+) -> Table:
+    """The table in files of one kind; what a stream of theirs complains about while it is read goes to `complaints`."""
+    kinds = {_kind_of(file)[0] for file in files}
+    if len(kinds) > 1:
+        several = ", ".join(sorted(kinds))
+        raise InputError(f"files must be of one kind, got several kinds ({several}), such as {files[0]}; pass one kind")
+    (kind,) = kinds
+    others = [name for name in reading.stated if name != "hive"]
+    if kind != "csv" and others:
+        raise ParameterError(f"{others[0]} is for CSV files, and {files[0]} is none; omit it")
+    folders = _folders(files, reading.hive)
+    if kind == "csv":
+        return _separated(connection, files, columns, reading, folders, complaints)
+    hive = "true, hive_types_autocast = false" if reading.hive else "false"
+    if kind == "parquet":
+        return _parquet(connection, files, columns, pattern, hive, folders)
+    return _json(connection, files, columns, pattern, hive, folders)
+
+
+def _kind_of(file: str) -> tuple[str, str]:
+    """How a file is read, and the end of its name."""
+    name = Path(file).name.lower()
+    for ending, reader in sorted(_READERS.items(), key=lambda item: -len(item[0])):
+        if name.endswith(ending):
+            return reader, re.sub(r"\.(gz|zst)$", "", ending)
+    endings = ".parquet, .csv, .tsv, .txt, .json, .jsonl or .ndjson (the text formats also in .gz or .zst)"
+    raise InputError(f"the name of {file} must end in {endings}")
+
+
+def _folders(files: list[str], hive: bool) -> list[dict[str, str | None]]:
+    """What folders such as key=value say about each file, if they are asked."""
+    if not hive:
+        return [{} for _ in files]
+    each: list[dict[str, str | None]] = []
+    for file in files:
+        pairs = (part.partition("=") for part in Path(file).parts[:-1] if "=" in part)
+        each.append({unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs})
+        if each[-1].keys() != each[0].keys():
+            raise InputError(f"with hive=True all files must be in folders of the same names, and {file} is in others")
+    return each
+
+
+def _refuse_hidden(names: list[str], folders: list[dict[str, str | None]], file: str) -> None:
+    for name in folders[0]:
+        if name in names:
+            raise InputError(f"{file} has a column {name!r} and is in a folder {name}=…; rename one, or omit hive=")
+
+
+def _as_pattern(file: str) -> str:
+    """What DuckDB takes for exactly this file: it would look for t1.csv when told t[1].csv."""
+    # A first folder that is called ~ or s3: is not the home folder nor a bucket.
+    return glob.escape(os.path.abspath(file) if file.startswith("~") or ":" in file else file)
+
+
+def _names(files: list[str]) -> str:
+    return "[" + ", ".join(literal(_as_pattern(file)) for file in files) + "]"
+
+
+def _parquet(
+    connection: Any,
+    files: list[str],
+    columns: list[str],
+    pattern: str | None,
+    hive: str,
+    folders: list[dict[str, str | None]],
+) -> Table:
+    """Parquet files whose columns have the same types in all: the database would cast to those of the first."""
+    _refuse_empty(files)
+    own = [column for column in columns if column not in folders[0]]
+    first = described(connection, f"read_parquet({_names(files[:1])}, hive_partitioning = false)")
+    _refuse_hidden(list(first), folders, files[0])
+    check_columns([*first, *folders[0]], columns)
+    for file in files[1:]:
+        types = described(connection, f"read_parquet({_names([file])}, hive_partitioning = false)")
+        _refuse_hidden(list(types), folders, file)
+        for column in own:
+            if types.get(column) != first[column]:
+                other = f"has {types[column]} values in" if column in types else "is not in"
+                raise InputError(
+                    f"files must have the same columns, and column {column!r} has {first[column]} values in {files[0]} "
+                    f"and {other} {file}"
+                )
+    sql = f"read_parquet({_names(files)}, union_by_name = false, hive_partitioning = {hive})"
+    return checked(connection, sql, columns, pattern)
+
+
+def _refuse_empty(files: list[str]) -> None:
+    for file in files:
+        if os.path.getsize(file) == 0:
+            raise InputError(f"{file} is empty: it has no columns")
+
+
+def _json(
+    connection: Any,
+    files: list[str],
+    columns: list[str],
+    pattern: str | None,
+    hive: str,
+    folders: list[dict[str, str | None]],
+) -> Table:
+    """JSON, every field as text. Fields have no header: one that no record has is null in all of them."""
+    own = [column for column in columns if column not in folders[0]]
+    fields = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in own or ["k"])
+    groups: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        groups.setdefault((_json_format(file), _packing(file)), []).append(file)
+    scans = [
+        f"SELECT {', '.join(map(quoted, columns)) or '*'} FROM read_json({_names(group)}, auto_detect = false, "
+        f"format = '{layout}', records = true, columns = {{{fields}}}, compression = '{packing}', "
+        f"ignore_errors = false, hive_partitioning = {hive})"
+        for (layout, packing), group in groups.items()
+    ]
+    return checked(connection, f"({' UNION ALL '.join(scans)})", columns, pattern)
+
+
+def _packing(file: str) -> str:
+    return {".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower(), "uncompressed")
+
+
+def _json_format(file: str) -> str:
+    """Lines, or one array if a .json file begins with a bracket: records are objects, so no record does."""
+    import pyarrow
+
+    if _kind_of(file)[1] != ".json":
+        return "newline_delimited"
+    packing = {"gzip": "gzip", "zstd": "zstd"}.get(_packing(file))
+    try:
+        with pyarrow.input_stream(os.path.abspath(file), compression=packing) as stream:
+            begin = b""
+            while not begin and (data := stream.read(1 << 16)):
+                begin = data.lstrip()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {reason_of(error)}") from None
+    return "array" if begin.startswith(b"[") else "newline_delimited"
+
+
+def _separated(
+    connection: Any,
+    files: list[str],
+    columns: list[str],
+    reading: Reading,
+    folders: list[dict[str, str | None]],
+    complaints: list[InputError],
+) -> Table:
+    """Files of separated values, columns by the names in their first records."""
+    import pyarrow
+
+    dialects = {file: _dialect_of(file, reading) for file in files}
+    header = sorted(_header(files[0], dialects[files[0]]))
+    for file in files:
+        names = _header(file, dialects[file])
+        _refuse_hidden(names, folders, file)
+        _check_header([*names, *folders[0]], columns, file)
+        if sorted(names) != header:
+            raise InputError(f"files must have the same columns, and the first lines of {files[0]} and {file} differ")
+    columns = list(dict.fromkeys(columns))
+    own = [column for column in columns if column not in folders[0]]
+    schema = pyarrow.schema([(column, pyarrow.string()) for column in columns])
+
+    def pieces() -> Iterator[Any]:
+        try:
+            for file, values in zip(files, folders, strict=True):
+                # Of a file of which only folders matter, some column tells how many records there are.
+                for batch in batches_of(file, dialects[file], own or _header(file, dialects[file])[:1]):
+                    arrays = [
+                        batch.column(column)
+                        if column in own
+                        else pyarrow.repeat(pyarrow.scalar(values[column], pyarrow.string()), batch.num_rows)
+                        for column in columns
+                    ]
+                    yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+        except InputError as error:  # which the database would wrap in words of its own
+            complaints.append(error)
+            raise
+
+    def batches() -> Any:
+        return pyarrow.RecordBatchReader.from_batches(schema, pieces())
+
+    return StreamedTable(connection, "events", dict.fromkeys(columns, "VARCHAR"), batches=batches)
+
+
+def _dialect_of(file: str, reading: Reading) -> Dialect:
+    usual = _DELIMITERS.get(_kind_of(file)[1])
+    if usual is None and reading.delimiter is None:
+        raise ParameterError(f"delimiter must be given for {file}: what separates columns, such as delimiter=','")
+    return reading.dialect(usual or ",")
+
+
+def _header(file: str, dialect: Dialect) -> list[str]:
+    names = header_of(file, dialect)
+    if len(set(names)) < len(names):
+        raise InputError(f"the first line of {file} must name its columns, each once, and a name is there twice")
+    return names
+
+
+def _check_header(names: list[str], columns: list[str], file: str) -> None:
+    """`InputError` unless the columns are there; of a file without a header the names would be data, not shown."""
+    for column in columns:
+        if column not in names:
+            hint = nearest(names, column) or "is another delimiter= needed, or is there no such line?"
+            raise InputError(f"the first line of {file} has no column {column!r}; {hint}")

@@ -1,0 +1,98 @@
+"""What DuckDB can scan: a table with the types of its columns, as they are declared, never inferred from rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import InputError
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that DuckDB can scan: SQL that names it, the types of its columns, and the connection that knows it."""
+
+    connection: Any
+    sql: str
+    types: dict[str, str]
+    path: str | None = None  # or glob, as it was given
+    pandas: bool = False
+
+    # Whether equal text is equal bytes here: not on a connection of the caller, whose columns may have collations.
+    binary_text = True
+
+    def query(self, sql: str) -> Any:
+        """A relation of SQL over this table, which it calls `source`."""
+        return self.connection.sql(f"WITH source AS (FROM {self.sql}) {sql}")
+
+    def cast(self, column: str, kind: str) -> str:
+        """Words that say how to give a column another type: a line that can be run."""
+        if self.pandas:
+            return f"cast it, for example with frame[{column!r}].astype({_PANDAS[kind]!r})"
+        cast = f"SELECT * REPLACE (CAST({quoted(column)} AS {kind}) AS {quoted(column)}) FROM"
+        if self.path is None:
+            return f'cast it, for example with duckdb.sql("""{cast} …""")'
+        copy = f"COPY ({cast} {literal(self.path)}) TO 'cast.parquet'"
+        return f'cast it, for example with duckdb.sql("""{copy}""")'
+
+
+_PANDAS = {"BIGINT": "Int64", "VARCHAR": "string"}
+
+
+@dataclass(frozen=True)
+class StreamedTable(Table):
+    """A table that is streamed anew into each query, since a stream can be read once."""
+
+    batches: Callable[[], Any] = field(kw_only=True)
+
+    def query(self, sql: str) -> Any:
+        self.connection.register(self.sql, self.batches())
+        return super().query(sql)
+
+
+class RelationTable(Table):
+    """A relation of the caller's own connection."""
+
+    binary_text = False
+
+    def query(self, sql: str) -> Any:
+        return self.connection.query("source", sql)
+
+
+def quoted(name: str) -> str:
+    """An SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """An SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def described(connection: Any, sql: str) -> dict[str, str]:
+    """The columns of a table and their types."""
+    return {row[0]: row[1] for row in connection.sql(f"DESCRIBE FROM {sql}").fetchall()}
+
+
+def checked(connection: Any, sql: str, columns: list[str], path: str | None = None, pandas: bool = False) -> Table:
+    """The table that SQL names, if it has the columns."""
+    types = described(connection, sql)
+    check_columns(types, columns)
+    return Table(connection, sql, types, path, pandas)
+
+
+def check_columns(names: Iterable[str], columns: list[str]) -> None:
+    """`InputError` with the nearest names unless the columns are among the names."""
+    names = list(names)
+    for column in columns:
+        if column not in names:
+            hint = nearest(names, column) or f"it has {', '.join(map(repr, names))}"
+            raise InputError(f"there is no column {column!r} in the table; {hint}")
+
+
+def nearest(names: Iterable[str], column: str) -> str:
+    """A question whether one of the names was meant, if one is near."""
+    near = difflib.get_close_matches(column, names, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else ""

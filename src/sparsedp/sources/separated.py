@@ -1,0 +1,206 @@
+"""Files of separated values (CSV) as a stream of columns of text, by a stated dialect: nothing is guessed.
+
+Records follow RFC 4180: a field that begins with a quote ends with one, quotes inside are doubled, and only such a
+field has separators, line ends or quotes in it. A file that does not is refused. So where a record ends depends on its
+own bytes, and what its fields are too: taking records away leaves all others as they are. Line ends are LF, CRLF or CR;
+lines without anything are no records; a field without anything is null.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, ParameterError, reason_of
+
+ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16", "latin-1": "latin-1"}
+_BLOCK = 1 << 24  # and the longest record
+_LONGEST_HEADER = 1 << 20
+_QUOTES_WRONG = (
+    "a quote is not closed, or something follows it, or it is inside of a field that does not begin with one "
+    "(pass quote='' if quotes mean nothing in this file)"
+)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file of separated values is written."""
+
+    delimiter: str
+    quote: str  # or nothing
+    encoding: str
+
+    def __post_init__(self) -> None:
+        for name, letter in (("delimiter", self.delimiter), ("quote", self.quote)):
+            single = len(letter) == 1 and letter.isascii() and letter not in "\r\n\0"
+            if not (single or (name == "quote" and not letter)):
+                none = ", or '' for none" if name == "quote" else ""
+                raise ParameterError(f"{name} must be one ASCII character{none}, got {letter!r}")
+        if self.delimiter == self.quote:
+            raise ParameterError(f"quote must be another character than delimiter, got {self.quote!r}")
+        if self.encoding not in ENCODINGS:
+            raise ParameterError(f"encoding must be one of {', '.join(map(repr, ENCODINGS))}, got {self.encoding!r}")
+
+
+def header_of(file: str, dialect: Dialect) -> list[str]:
+    """The names in the first record of a file."""
+    with _errors_of(file), _Checked(file, dialect) as stream:
+        text = stream.read(_LONGEST_HEADER).decode("utf-8", errors="ignore")  # a letter may be cut in two
+        quoting: Any = {"quoting": csv.QUOTE_NONE} if not dialect.quote else {"quotechar": dialect.quote}
+        records = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.delimiter, strict=True, **quoting)
+        try:
+            names = next((record for record in records if record), [])
+        except csv.Error:
+            raise InputError(f"the first line of {file} names no columns: {_QUOTES_WRONG}") from None
+    if not names:
+        raise InputError(f"{file} is empty: it has no columns")
+    return names
+
+
+def batches_of(file: str, dialect: Dialect, columns: list[str]) -> Iterator[Any]:
+    """Some of the columns of a file, as record batches of text."""
+    import pyarrow
+    from pyarrow import csv as arrow
+
+    uneven: list[Any] = []
+
+    def refuse(row: Any) -> str:
+        uneven.append(row)
+        return "error"
+
+    with _errors_of(file, uneven), _Checked(file, dialect) as stream:
+        reader = arrow.open_csv(
+            pyarrow.PythonFile(stream, mode="r"),
+            read_options=arrow.ReadOptions(block_size=_BLOCK, use_threads=False),
+            parse_options=arrow.ParseOptions(
+                delimiter=dialect.delimiter,
+                quote_char=dialect.quote or False,
+                double_quote=bool(dialect.quote),
+                escape_char=False,
+                newlines_in_values=bool(dialect.quote),
+                ignore_empty_lines=True,
+                invalid_row_handler=refuse,
+            ),
+            convert_options=arrow.ConvertOptions(
+                include_columns=columns,
+                column_types=dict.fromkeys(columns, pyarrow.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+                auto_dict_encode=False,
+                check_utf8=True,
+            ),
+        )
+        yield from reader
+
+
+@contextmanager
+def _errors_of(file: str, uneven: list[Any] | None = None) -> Iterator[None]:
+    """What may be wrong with a file, in words without its cells."""
+    import pyarrow
+
+    try:
+        yield
+    except InputError:
+        raise
+    except UnicodeError:
+        raise InputError(f"the table cannot be read: {file} is not of the encoding that was told") from None
+    except (pyarrow.ArrowException, OSError) as error:
+        if uneven:
+            row = uneven[0]
+            why = f"line {row.number}: it has {row.actual_columns} columns instead of {row.expected_columns}"
+        elif "UTF8" in str(error):
+            why = f"{file} has text in another encoding: it is no valid UTF-8; pass encoding="
+        elif "straddling" in str(error):
+            why = f"{file} has a line of more than {_BLOCK >> 20} MB"
+        elif not isinstance(error, OSError) or error.errno is None:  # which Arrow's own may be
+            why = f"{file} is malformed"
+        else:
+            why = reason_of(error)
+        raise InputError(f"the table cannot be read: {why}") from None
+
+
+class _Checked(io.RawIOBase):
+    """The bytes of a file in UTF-8, unpacked by the end of its name; what is no RFC 4180 raises."""
+
+    def __init__(self, file: str, dialect: Dialect) -> None:
+        import pyarrow
+
+        super().__init__()
+        self._file = file
+        packing = {".gz": "gzip", ".zst": "zstd"}.get(os.path.splitext(file)[1].lower())
+        self._packed = pyarrow.input_stream(os.path.abspath(file), compression=packing)  # ~ is a folder here
+        self._decoder = None
+        if dialect.encoding != "utf-8":
+            self._decoder = codecs.getincrementaldecoder(ENCODINGS[dialect.encoding])("strict")
+        self._quote = ord(dialect.quote) if dialect.quote else None
+        self._around = np.frombuffer((dialect.delimiter + "\r\n").encode(), np.uint8)
+        self._quotes = 0  # so far
+        self._lines = 1
+        self._last = ord("\n")  # the byte before
+        self._closing = False  # whether that was a quote that closes, if anything may follow it
+        self._left = b""
+        self._first = True
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        if not self.closed:
+            self._packed.close()
+        super().close()
+
+    def read(self, size: int = -1) -> bytes:
+        """At most this many bytes; none at the end."""
+        while not self._left and not self._ended:
+            self._left = self._next(_BLOCK if size < 0 else size)
+        given, self._left = (self._left, b"") if size < 0 else (self._left[:size], self._left[size:])
+        return given
+
+    def _next(self, size: int) -> bytes:
+        data: bytes = self._packed.read(size)
+        while len(data) < size and not self._ended:
+            more = self._packed.read(size - len(data))
+            data, self._ended = data + more, not more
+        if self._first:
+            data, self._first = data.removeprefix(codecs.BOM_UTF8), False
+        if self._decoder is not None:
+            data = self._decoder.decode(data, final=self._ended).encode()
+        if self._quote is not None:
+            self._check(data)
+            if self._ended and self._quotes % 2:
+                raise InputError(f"the table cannot be read: {self._file} ends inside of quotes: {_QUOTES_WRONG}")
+        return data + b"\n" if self._ended else data  # an empty line is no record
+
+    def _check(self, data: bytes) -> None:
+        """Quotes open behind a separator and close before one; doubled, they close and open again."""
+        if not data:
+            return
+        letters = np.frombuffer(data, np.uint8)
+        at = np.flatnonzero(letters == self._quote)
+        opens = (self._quotes + np.arange(len(at))) % 2 == 0
+        before = np.where(at > 0, letters[at - 1], self._last)[opens]
+        closes = at[~opens]
+        after = letters[np.minimum(closes + 1, len(letters) - 1)]
+        may = np.append(self._around, np.uint8(self._quote or 0))
+        wrong_before = at[opens][~np.isin(before, may)]
+        wrong_after = closes[(closes + 1 < len(letters)) & ~np.isin(after, may)]
+        wrong = [*wrong_before[:1], *wrong_after[:1]]
+        if self._closing and letters[0] not in may:
+            wrong.append(0)
+        if wrong:
+            line = self._lines + data.count(b"\n", 0, min(wrong))
+            raise InputError(f"the table cannot be read: line {line}: {_QUOTES_WRONG}")
+        self._quotes += len(at)
+        self._lines += data.count(b"\n")
+        self._last = data[-1]
+        self._closing = bool(len(closes)) and int(closes[-1]) == len(letters) - 1

@@ -1,0 +1,460 @@
+"""Row locality: what a user's rows contribute is a function of those rows and of public settings (docs/privacy.md).
+
+Each pair of tables differs in the rows of one user. Their counts may differ in as many keys as one user may have, by as
+much as one user may have for a key. Where a table cannot be read row by row, it is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import decimal
+import gzip
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sparsedp
+from sparsedp import InputError, ParameterError
+
+Rows = list[tuple[Any, Any]]  # user, key
+
+
+def counted(source: object, keys: int = 1, **options: Any) -> dict[Any, int]:
+    counts = sparsedp.count(source, **{"key": "k", "user": "u", "max_keys_per_user": keys, **options})
+    return dict(zip(counts.keys.to_pylist(), counts.units.tolist(), strict=True))
+
+
+def assert_local(with_user: dict[Any, int], without: dict[Any, int], keys: int = 1, most: int = 1) -> None:
+    """The counts are those of tables with and without one user."""
+    changes = [abs(with_user.get(key, 0) - without.get(key, 0)) for key in {*with_user, *without}]
+    assert sum(change > 0 for change in changes) <= keys, (with_user, without)
+    assert max(changes, default=0) <= most
+
+
+def write(path: Path, rows: Rows, **dialect: Any) -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, **{"lineterminator": "\n", **dialect})
+        writer.writerows([("u", "k"), *rows])
+    return path
+
+
+PLAIN: Rows = [(f"u{at}", key) for at, key in enumerate(["a", "b", "c", "d"])]
+
+# Rows of a file, and one user's more, which a guess would go by.
+ADDED: dict[str, tuple[Rows, Rows]] = {
+    "quotes": ([("1", "'yes'"), ("2", "'no'"), ("3", "'yes'")], [("4", 'say "hi"')]),
+    "single quotes": ([("1", "yes"), ("2", "no"), ("3", "it's")], [("4", "'yes'"), ("4", "'no, no'")]),
+    "comments": ([("# 1", "a"), ("# 2", "b"), ("# 3", "c")], [("4", "#"), ("# 4", "x")]),
+    "other separators": ([("1", "a;b"), ("2", "c;d")], [("3;x", "e|f"), ("3;x", "g;h;i")]),
+    "line ends": ([("1", "a"), ("2", "b")], [("3", "c\r\nd"), ("3", "e\nf")]),
+    "nothing": ([("1", "NULL"), ("2", "null"), ("3", "NA")], [("4", "\\N")]),
+    "numbers": ([("1", "007"), ("2", "7"), ("3", "7.0")], [("4", "x")]),
+    "dates": ([("1", "2024-01-02"), ("2", "02/01/2024")], [("4", "soon")]),
+    "backslashes": ([("1", "a\\"), ("2", 'b\\"c'), ("3", "d")], [("4", '\\"')]),
+    "blanks": ([("1", " a"), ("2", "a "), ("3", "a")], [("4", "  ")]),
+    "a header": ([("u", "k"), ("1", "a")], [("4", "k")]),
+}
+
+
+@pytest.mark.parametrize("case", ADDED)
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_a_record_is_read_by_itself(case: str, place: str, tmp_path: Path) -> None:
+    rows, more = ADDED[case]
+    together = [*more, *rows] if place == "first" else [*rows, *more]
+    with_user, without = (counted(write(tmp_path / "t.csv", some), 2) for some in (together, rows))
+    assert_local(with_user, without, 2)
+    expected: dict[str, int] = {}
+    for _, key in together:
+        expected[key] = expected.get(key, 0) + 1
+    assert with_user == expected
+
+
+@pytest.mark.parametrize("rows", [40, 30_000])
+def test_what_a_user_writes_does_not_change_how_others_are_read(rows: int, tmp_path: Path) -> None:
+    # Many rows of one kind and one of another, before or behind what a guess would look at.
+    others = [(f"u{at}", f"'{at % 7}' # ; {at % 3}") for at in range(rows)]
+    without = counted(write(tmp_path / "t.csv", others))
+    assert len(without) == 21
+    for key in ('"', '""', "'", "x\ny", "#", ";;;;", "\\", "a,b,c"):
+        for together in ([("v", key), *others], [*others, ("v", key)]):
+            with_user = counted(write(tmp_path / "t.csv", together))
+            assert with_user == {**without, key: 1}
+
+
+BROKEN = {
+    "a quote that is not closed": b'u,k\n1,a\n2,"b\n3,c\n',
+    "a quote that is not closed in the last column": b'u,k\n1,a\n3,c\n2,"b\n',
+    "something behind a quote": b'u,k\n1,"a"x\n3,c\n',
+    "a blank before a quote": b'u,k\n1, "a"\n3,c\n',
+    "a quote inside of a field": b'u,k\n1,a"b"\n3,c\n',
+    "two rows that quotes join": b'u,k\n1,"a\n2,"b\n3,c\n',
+    "a field too many": b"u,k\n1,a\n2,b,\n",
+    "a field too few": b"u,k\n1\n2,b\n",
+    "a carriage return in a field": b"u,k\n1,a\rb\n",
+    "other letters": b"u,k\n1,\xff\n",
+    "names twice": b"u,k,k\n1,a,b\n",
+    "no header": b"1,a\n2,b\n",
+    "nothing": b"",
+    "a quote in the header": b'u,"k\n1,a\n',
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_file_that_is_no_csv_is_refused(case: str, tmp_path: Path) -> None:
+    for name, content in (("t.csv", BROKEN[case]), ("t.csv.gz", gzip.compress(BROKEN[case]))):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError) as refused:
+            counted(tmp_path / name)
+        assert "2,b" not in str(refused.value)
+
+
+def test_where_a_file_is_no_csv(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    for content, message in (
+        (b'u,k\n1,a\n2,"b"c\n', "line 3: a quote is not closed, or something follows it.*pass quote=''"),
+        (b'u,k\n1,"a\nb"\n2,x"c\n', "line 4: a quote"),
+        (b"u,k\n1,a\n2\n", "line 3: it has 1 columns instead of 2"),
+        (b'u,k\n1,a\n2,"b\n', "ends inside of quotes"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            counted(path)
+
+
+def test_quotes_are_checked_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A quote and what must be beside it may be in different blocks; catches a check that forgets the byte before.
+    rows: Rows = [(str(at), key) for at, key in enumerate(['"', '""', "a\nb", "c,d", "", 'x"', '"y', "é"] * 3) if key]
+    path = write(tmp_path / "t.csv", rows)
+    whole = counted(path)
+    broken = tmp_path / "b.csv"
+    for block in range(20, 60):
+        monkeypatch.setattr("sparsedp.sources.separated._BLOCK", block)
+        assert counted(path) == whole
+        for bad in (b'9,"a"b\n', b'9,a"\n', b'9,"a'):
+            broken.write_bytes(path.read_bytes() + bad)
+            with pytest.raises(InputError, match="quote"):
+                counted(broken)
+
+
+def test_files_are_written_as_one_says(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("u;k\n1;a,b\n2;'c;d'\n")
+    with pytest.raises(InputError, match="line 3: it has 3 columns instead of 2"):
+        counted(path, delimiter=";")
+    assert counted(path, delimiter=";", quote="'") == {"a,b": 1, "c;d": 1}
+    path.write_text('u,k\n1,"a\n2,b"c\n')
+    assert counted(path, quote="") == {'"a': 1, 'b"c': 1}
+    for encoding in ("utf-16", "latin-1", "utf-8"):
+        path.write_bytes("u,k\n1,é\n".encode(encoding))
+        assert counted(path, encoding=encoding) == {"é": 1}
+    path.write_bytes("\ufeffu,k\r\n1,é\r\n2,é\n".encode())
+    assert counted(path) == {"é": 2}
+    (tmp_path / "t.tsv").write_text("u\tk\n1\ta,b\n")
+    assert counted(tmp_path / "t.tsv") == {"a,b": 1}
+    for options, message in (
+        ({"delimiter": ""}, "delimiter must be one ASCII character"),
+        ({"delimiter": "ab"}, "delimiter must be one ASCII character"),
+        ({"quote": "é"}, "quote must be one ASCII character"),
+        ({"quote": ",", "delimiter": ","}, "quote must be another character"),
+        ({"encoding": "ebcdic"}, "encoding must be one of 'utf-8'"),
+        ({"delimiter": 3}, "delimiter must be text"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            counted(path, **options)
+    with pytest.raises(ParameterError, match="delimiter is for files"):
+        counted(pa.table({"u": [1], "k": ["a"]}), delimiter=",")
+    (tmp_path / "t.jsonl").write_text("")
+    with pytest.raises(ParameterError, match="delimiter is for CSV files"):
+        counted(tmp_path / "t.jsonl", delimiter=",")
+
+
+def test_a_table_without_rows_is_a_table(tmp_path: Path) -> None:
+    # Otherwise the only user of a table would be told by an error.
+    for name, content in {"a.csv": "u,k\n", "b.csv": "u,k", "a.jsonl": "", "b.json": "[]", "c.json": "\n"}.items():
+        (tmp_path / name).write_text(content)
+        assert counted(tmp_path / name) == {}
+
+
+def test_headers_of_several_files(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("u,k\n1,a\n")
+    (tmp_path / "b.csv").write_text("k,u\nb,1\n")
+    assert counted(str(tmp_path / "*.csv"), 2) == {"a": 1, "b": 1}
+    (tmp_path / "b.csv").write_text("k,u,x\nb,1,2\n")
+    with pytest.raises(InputError, match="files must have the same columns, and the first lines of"):
+        counted(str(tmp_path / "*.csv"), 2)
+
+
+def as_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+JSON: dict[str, tuple[list[Any], Any]] = {
+    "a number among words": (["1", "02", "x"], 7),
+    "a fraction among integers": ([1, 2, 3], 1.5),
+    "a large integer": ([1, 2, 3], 1 << 70),
+    "dates and a word": (["2024-01-02", "2024-01-03"], "soon"),
+    "an object": (["a", "b"], {"a": [1, 2]}),
+    "truth values": ([True, False], "true"),
+    "a UUID": (["6f0f8f0e-0000-4000-8000-000000000000".upper()], "x"),
+}
+
+
+@pytest.mark.parametrize("case", JSON)
+def test_a_json_record_is_read_by_itself(case: str, tmp_path: Path) -> None:
+    keys, more = JSON[case]
+    rows = [{"u": at, "k": key} for at, key in enumerate(keys)]
+    added = {"u": 99, "k": more}
+    for together in ([added, *rows], [*rows, added]):
+        with_user, without = (counted(as_lines(tmp_path / "t.jsonl", some)) for some in (together, rows))
+        assert_local(with_user, without)
+        (tmp_path / "t.json").write_text(json.dumps(together, indent=1))
+        assert counted(tmp_path / "t.json") == with_user
+        assert counted(as_lines(tmp_path / "u.json", together)) == with_user
+    for key in keys:
+        text = key if isinstance(key, str) else json.dumps(key)
+        assert with_user[text] >= 1
+
+
+def test_fields_that_only_one_user_has(tmp_path: Path) -> None:
+    rows = [{"u": at, "k": "a"} for at in range(3)]
+    more = [{"u": 9, "k": "b", "value": 3, "K": "x"}]
+    with_user, without = (counted(as_lines(tmp_path / "t.jsonl", some)) for some in (more + rows, rows))
+    assert_local(with_user, without)
+
+
+@pytest.mark.parametrize("content", ['{"u": 1, "k": "a", "k": "secret"}', '"secret"', '{"u": 1, "k": secret}', "[1]"])
+def test_json_that_is_no_record_is_refused_without_it(content: str, tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text('{"u": 1, "k": "a"}\n' + content)
+    with pytest.raises(InputError, match="is malformed near line") as refused:
+        counted(tmp_path / "t.jsonl")
+    assert "secret" not in str(refused.value)
+
+
+def test_parquet_files_have_one_schema(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"u": [1, 2], "k": ["1", "02"]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"u": [3], "k": [2]}), tmp_path / "b.parquet")
+    with pytest.raises(
+        InputError, match=r"column 'k' has VARCHAR values in .*a\.parquet and has BIGINT values in .*b\.p"
+    ):
+        counted(str(tmp_path / "*.parquet"))
+    pq.write_table(pa.table({"u": [3]}), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match=r"and is not in .*b\.parquet"):
+        counted(str(tmp_path / "*.parquet"))
+
+
+def in_folders(path: Path, keys: list[str], ending: str) -> str:
+    for at, key in enumerate(keys):
+        folder = path / f"k={key}"
+        folder.mkdir(parents=True)
+        name = str(folder / f"t.{ending}")
+        if ending == "parquet":
+            pq.write_table(pa.table({"u": [at]}), name)
+        else:
+            Path(name).write_text(f"u\n{at}\n" if ending == "csv" else json.dumps({"u": at}))
+    return str(path / "*" / f"*.{ending}")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
+def test_folders_are_columns_of_text_if_one_says_so(ending: str, tmp_path: Path) -> None:
+    keys = ["0", "01", "1", "2024-01-02", "a%20b"]
+    without = in_folders(tmp_path / "without", keys, ending)
+    with_user = in_folders(tmp_path / "with", [*keys, "abc"], ending)
+    assert counted(without, hive=True) == dict.fromkeys(["0", "01", "1", "2024-01-02", "a b"], 1)
+    assert_local(counted(with_user, hive=True), counted(without, hive=True))
+    with pytest.raises(InputError, match=r"no column 'k'|'k' is null"):
+        counted(without)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_folder_never_hides_a_column(ending: str, tmp_path: Path) -> None:
+    folder = tmp_path / "k=x"
+    folder.mkdir()
+    frame = pd.DataFrame({"u": [1], "k": ["a"]})
+    path = folder / f"t.{ending}"
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    assert counted(path) == {"a": 1}
+    with pytest.raises(InputError, match="has a column 'k' and is in a folder k="):
+        counted(path, hive=True)
+
+
+MANY: Rows = [(f"u{at % 4}", f"k{at % 13}") for at in range(52)]  # each user has all 13 keys
+# Users and keys that come first in the order of words and of rows, so that all codes move.
+FIRST: Rows = [("a first", "a first"), ("a first", "k12"), ("a first", "k3")]
+
+
+def as_frame(rows: Rows) -> pd.DataFrame:
+    return pd.DataFrame({"u": [u for u, _ in rows], "k": [k for _, k in rows]})
+
+
+def as_enum(rows: Rows) -> Any:
+    return duckdb.from_df(as_frame(rows).astype("category"))
+
+
+def as_nocase(rows: Rows) -> Any:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t (u VARCHAR COLLATE NOCASE, k VARCHAR COLLATE NOCASE)")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", rows)
+    return connection.table("t")
+
+
+def as_default_collation(rows: Rows) -> Any:
+    connection = duckdb.connect()
+    connection.execute("SET default_collation = 'nocase'")
+    connection.register("t", pa.Table.from_pandas(as_frame(rows)))
+    return connection.table("t")
+
+
+MEMORY: dict[str, Callable[[Rows], Any]] = {
+    "pandas": as_frame,
+    "categories of pandas": lambda rows: as_frame(rows).astype("category"),
+    "objects of pandas": lambda rows: as_frame(rows).astype(object),
+    "strings of pandas": lambda rows: as_frame(rows).astype("string"),
+    "polars": lambda rows: pl.from_pandas(as_frame(rows)),
+    "categories of polars": lambda rows: pl.from_pandas(as_frame(rows)).cast(pl.Categorical),
+    "categories of a LazyFrame": lambda rows: pl.from_pandas(as_frame(rows)).lazy().cast(pl.Categorical),
+    "dictionaries": lambda rows: pa.Table.from_pandas(as_frame(rows).astype("category")),
+    "ENUM": as_enum,
+    "NOCASE": as_nocase,
+    "default collation": as_default_collation,
+    "relation": lambda rows: duckdb.from_df(as_frame(rows)),
+}
+
+
+@pytest.mark.parametrize("kind", MEMORY)
+def test_which_keys_stay_depends_on_the_user_alone(kind: str) -> None:
+    make = MEMORY[kind]
+    without = counted(make(MANY), 3)
+    for together in (FIRST + MANY, MANY + FIRST):
+        assert_local(counted(make(together), 3), without, 3)
+
+
+@pytest.mark.parametrize("kind", MEMORY)
+def test_whatever_holds_the_rows_the_same_keys_stay(kind: str) -> None:
+    without = counted(MEMORY[kind](MANY), 3)
+    kept = {user: sorted((k for _, k in MANY[:13]), key=lambda k: digest(user, k))[:3] for user, _ in MANY}
+    assert without == {key: n for key in {k for _, k in MANY} if (n := sum(key in keys for keys in kept.values()))}
+
+
+def digest(user: Any, key: Any) -> int:
+    mine, its = (one if isinstance(one, bytes) else text(one).encode() for one in (user, key))
+    return int.from_bytes(hashlib.md5(b"%d:%s%s" % (len(mine), mine, its)).digest(), "little")
+
+
+def text(one: Any) -> str:
+    return str(one).lower() if isinstance(one, bool) else str(one)
+
+
+TYPED: dict[str, tuple[list[Any], Any]] = {
+    "text": (["é", "b", "", "日本", "1:2"], pa.string()),
+    "bytes": ([b"\xff", b"", b"a\x00b", b"1:"], pa.binary()),
+    "small": ([-5, 0, 7, 127], pa.int8()),
+    "large": ([0, 5, (1 << 64) - 1], pa.uint64()),
+    "dates": ([datetime.date(2024, 1, 2), datetime.date(1, 2, 3)], pa.date32()),
+    "truth": ([True, False], pa.bool_()),
+}
+
+
+@pytest.mark.parametrize("kind", TYPED)
+@pytest.mark.parametrize("key_kind", ["text", "bytes", "small", "large"])
+@pytest.mark.parametrize("relation", [False, True])
+def test_the_order_of_keys_is_the_stated_hash(kind: str, key_kind: str, relation: bool) -> None:
+    users, user_type = TYPED[kind]
+    keys, key_type = TYPED[key_kind]
+    pairs = [(u, k) for u in users for k in keys]
+    table: Any = pa.table(
+        {"u": pa.array([u for u, _ in pairs], user_type), "k": pa.array([k for _, k in pairs], key_type)}
+    )
+    expected: dict[Any, int] = {}
+    for user in users:
+        for key in sorted(keys, key=lambda key: digest(user, key))[:2]:
+            expected[key] = expected.get(key, 0) + 1
+    assert counted(duckdb.from_arrow(table) if relation else table, 2) == expected
+
+
+@pytest.mark.parametrize("kind", ["NOCASE", "default collation", "pandas"])
+def test_text_is_grouped_by_its_bytes(kind: str) -> None:
+    # A collation takes "A" and "a" for one, and names it by the first that comes along.
+    rows: Rows = [("1", "key"), ("2", "KEY"), ("3", "key"), ("A", "x"), ("a", "y")]
+    more: Rows = [("0", "Key")]
+    without = counted(MEMORY[kind](rows))
+    assert without == {"key": 2, "KEY": 1, "x": 1, "y": 1}
+    assert_local(counted(MEMORY[kind](more + rows)), without)
+
+
+def test_objects_of_pandas_are_text_or_refused() -> None:
+    for column in (
+        pd.Series([1, 2, 3], dtype=object),  # with 1.5 among them, Arrow would make 1.0 of 1
+        pd.Series([1, 2, 1.5], dtype=object),
+        pd.Series(["a", 2, "b"], dtype=object),
+        pd.Series(["a", b"b"], dtype=object),
+        pd.Series([True, False], dtype=object),
+        pd.Series([datetime.date(2024, 1, 2)], dtype=object),
+        pd.Series([decimal.Decimal(1), decimal.Decimal("1.50")], dtype=object),
+        pd.Series([["a"]], dtype=object),
+        pd.Series(pd.Categorical([1, "a"])),
+        pd.Series(pd.Categorical([1, 1.5], categories=pd.Index([1, 1.5], dtype=object))),
+    ):
+        frame = pd.DataFrame({"x": column, "y": "a"})
+        for key, user in ("xy", "yx"):
+            with pytest.raises(InputError, match=r"column 'x' has Python objects, and at (position|category) \d is a"):
+                counted(frame, key=key, user=user)
+        assert counted(frame, key="y", user="y") == {"a": 1}
+    with pytest.raises(InputError, match=r"column 'x' is null in 3 rows, first in row 2"):
+        counted(pd.DataFrame({"x": pd.Series(["a", None, pd.NA, np.nan], dtype=object)}), key="x", user="x")
+    with pytest.raises(InputError, match="no valid Unicode"):
+        counted(pd.DataFrame({"x": pd.Series(["\ud800"], dtype=object)}), key="x", user="x")
+    numbers = pd.DataFrame({"k": ["a", "b"], "v": pd.Series([1, 2], dtype=object)})
+    with pytest.raises(InputError, match=r"column 'v' has Python objects.*pandas\.to_numeric"):
+        sparsedp.count(numbers, key="k", value="v")
+
+
+OTHER_TYPES: dict[str, Any] = {
+    "floats": pd.DataFrame({"x": [1.0, None], "y": "a"}),
+    "categories of floats": pd.DataFrame({"x": pd.Categorical([1.5, 2.5]), "y": "a"}),
+    "timestamps": pd.DataFrame({"x": pd.to_datetime(["2024-01-02"]), "y": "a"}),
+    "decimals": pa.table({"x": [decimal.Decimal("1.5")], "y": ["a"]}),
+    "lists": pa.table({"x": [[1]], "y": ["a"]}),
+    "structs": pa.table({"x": [{"a": 1}], "y": ["a"]}),
+    "objects of polars": pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object), "y": ["a"]}),
+    "objects of a LazyFrame": pl.LazyFrame({"x": pl.Series([object()], dtype=pl.Object), "y": ["a"]}),
+    "nulls": pa.table({"x": pa.nulls(1), "y": ["a"]}),
+}
+
+
+@pytest.mark.parametrize("case", OTHER_TYPES)
+def test_users_and_keys_of_other_types_are_refused_with_a_cast(case: str) -> None:
+    for key, user, fix in (("x", "y", "cast it|pass key_type='text'"), ("y", "x", "cast it")):
+        with pytest.raises(InputError, match=rf"column 'x' has .*({fix})"):
+            counted(OTHER_TYPES[case], key=key, user=user)
+
+
+def test_messages_show_no_values_of_an_enum_or_a_query() -> None:
+    relation = as_enum([("1", "secret"), ("2", "other")])
+    with pytest.raises(InputError, match="column 'k' has ENUM values") as refused:
+        sparsedp.count(relation, key="u", value="k")
+    assert "secret" not in str(refused.value)
+    failing = duckdb.sql("SELECT CAST(k AS INTEGER) AS k FROM (SELECT 'secret' AS k)")
+    frame = pl.LazyFrame({"k": ["secret"]}).select(pl.col("k").str.to_integer())
+    for source in (failing, frame):
+        with pytest.raises(InputError, match="cannot be read") as refused:
+            sparsedp.count(source, key="k")
+        assert "secret" not in str(refused.value)
+
+
+def test_the_cast_of_a_pandas_column_can_be_run() -> None:
+    frame = pd.DataFrame({"u": [1, None], "k": ["a", "b"]})
+    with pytest.raises(InputError, match=r"column 'u' has DOUBLE values.*frame\['u'\]\.astype\('Int64'\)"):
+        counted(frame)
+    assert counted(frame.assign(u=frame["u"].astype("Int64")), nulls="drop") == {"a": 1}
