@@ -231,7 +231,7 @@ def hive(events: Events, folder: Path) -> object:
     columns = [name for name in events.columns if name != "key"]
     names = {
         key: "__HIVE_DEFAULT_PARTITION__" if key is None else urllib.parse.quote(key, safe="")
-        for key in sorted({row.key for row in (events.present if events.dropped else events.rows)} | {"none"}, key=str)
+        for key in sorted({row.key for row in (events.present if events.dropped else events.rows)} or {"none"}, key=str)
     }
     for key, name in names.items():
         if len(name) < 200:

@@ -21,8 +21,10 @@ THEMES: dict[str, list[str]] = {
     "words": ["alpha", "beta", "gamma", "delta", "epsilon", "a", "b", "c"],
     "numbers": ["1", "2", "7", "007", "+7", "1.0", "1e5", "100000", "0x10", "16", "0", "-0", "-0.0", "1_000", "1,5"],
     "integers": ["1", "2", "7", "007", "+7", "12", "0", "-0", "-1", "3", "00"],
+    "codes": ["007", "7", "01", "1", "012", "12", "0", "00", "3"],
     "large numbers": [str(2**63), str(2**63 - 1), str(2**64), str(10**30), "-1", "1", str(-(2**63)), "9" * 40],
     "floats": ["NaN", "nan", "inf", "-inf", "Infinity", "1e5", "1e400", "-0.0", "0.0", "0", ".5", "5."],
+    "days": ["2020-01-01", "2020-1-1", "2020-01-1", "2020-01-02", "2020-1-02", "2021-12-31"],
     "dates": ["2020-01-01", "2020-1-1", "01/02/2020", "20200101", "12:30", "2020-01-01 00:00:00", "2020-01-01T00:00Z"],
     "truth": ["true", "True", "FALSE", "false", "t", "f", "0", "1", "yes", "no"],
     "nothing": ["", "NULL", "null", "None", "NA", "N/A", "\\N", "nan", "-", "<NA>", "''"],
@@ -200,7 +202,7 @@ def game(
     users = _users(rng, number, [*themes] or [*_COMMON, "words", "words"])
     common, other = rng.choice(themes or _COMMON), rng.choice(themes or [*_COMMON, "long", "controls"])
     if not themes and rng.random() < 0.15:
-        common, other = (rng.choice(["integers", "large numbers"]) for _ in range(2))
+        common, other = (rng.choice(["codes", "integers", "large numbers"]) for _ in range(2))
     if damages:
         common = other = "words"
         users = [f"u{at}" for at in range(number)]
@@ -253,7 +255,7 @@ def game(
     if sums:
         arguments |= {"value": "value", "signed": rng.random() < 0.3}
         arguments |= {"step": 0.5} if real or rng.random() < 0.1 else {}
-    return Game(events, arguments | _key_type(rng, cells, {common, other} <= {"integers", "large numbers"}))
+    return Game(events, arguments | _key_type(rng, cells, {common, other} <= {"codes", "integers", "large numbers"}))
 
 
 def _key_type(rng: random.Random, cells: str, digits: bool) -> dict[str, Any]:

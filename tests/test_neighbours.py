@@ -154,7 +154,7 @@ class Mutant:
     themes: tuple[str, ...] = ()
 
 
-NUMBERS = ("numbers", "integers", "words")
+NUMBERS = ("codes", "words")
 RIGHT = {
     "one query": Mutant(counting(registered)),
     "one query of Parquet": Mutant(counting(lambda path: f"read_parquet('{path}')"), "parquet"),
@@ -168,7 +168,9 @@ MUTANTS = {
         counting(sniffed_json, key="CAST(key AS VARCHAR)"), "jsonl", ("dates", "words")
     ),
     "folders are cast": Mutant(counting(cast_folders), "hive", NUMBERS),
-    "folders are cast, and back to text": Mutant(counting(cast_folders, key="CAST(key AS VARCHAR)"), "hive", NUMBERS),
+    "folders are cast, and back to text": Mutant(
+        counting(cast_folders, key="CAST(key AS VARCHAR)"), "hive", ("days", "words")
+    ),
     "keys are collated": Mutant(counting(registered, grouped="k COLLATE NOCASE"), themes=("cases",)),
     "keys are folded": Mutant(counting(registered, key="lower(key)"), themes=("cases",)),
     "keys are normalised": Mutant(counting(registered, key="nfc_normalize(key)"), themes=("marks",)),
