@@ -42,6 +42,10 @@ def of_type(dtype: str) -> Input:
     return make
 
 
+def with_keys_of_type(dtype: str) -> Input:
+    return lambda keys, values: (np.array(keys, dtype), np.array(values, np.int64))
+
+
 TEXT_INPUTS: dict[str, Input] = {
     "dict": lambda keys, values: dict(zip(keys, values, strict=True)),
     "lists": lambda keys, values: (keys, values),
@@ -87,7 +91,7 @@ INTEGER_INPUTS: dict[str, Input] = {
     "dict": TEXT_INPUTS["dict"],
     "lists": TEXT_INPUTS["lists"],
     **{
-        f"NumPy keys, {dtype}": lambda keys, values, dtype=dtype: (np.array(keys, dtype), np.array(values, np.int64))
+        f"NumPy keys, {dtype}": with_keys_of_type(dtype)
         for dtype in ("u1", "i2", "i8", "u8")
     },
     "NumPy, objects": TEXT_INPUTS["NumPy, objects"],
