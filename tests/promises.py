@@ -26,6 +26,8 @@ PROMISES = {
     19: "intervals are honest",
     20: "predictions are honest",
     21: "lookups are thread-safe",
+    22: "one user moves the counts by at most m keys and M each, from the bytes of the input on",
+    23: "nothing published is read off the data: shape, dtype, largest index, number of rows, order",
 }
 
 _HEAD = """# Promises

@@ -24,8 +24,11 @@ import test_exact_alp
 import test_exact_tight_alp
 import test_files
 import test_ledger_processes
+import test_nothing_published
 from exact import exp_up, hockey_stick, law_of_sampler
 from fuzz.forging import join, split
+from neighbouring_inputs import KINDS
+from neighbours import Seen, check
 from promises import PROMISES
 from releases import VARIANTS, answers, make
 from sparsedp import FormatError, InputError, ReproducibleReleaseError
@@ -38,6 +41,7 @@ from statistics_helpers import LEVEL, chi_square_p
 from test_exact_threshold import stable_law
 
 Figure = Callable[[str], None]
+PROMISED_SEED = 500  # of tables that no other test sees
 
 
 def test_promise_01_the_epsilon_stated_is_the_exact_loss(figure: Figure) -> None:
@@ -308,6 +312,37 @@ def test_promise_21_lookups_are_thread_safe(figure: Figure) -> None:
     assert sum(wrong) == 0
     assert len(wrong) == 160
     figure("8 threads, 8 000 000 lookups on one release, no difference")
+
+
+def test_promise_22_one_user_moves_the_counts_by_a_bounded_share(figure: Figure, tmp_path: Path) -> None:
+    seen = Seen()
+    for name in KINDS:
+        seen.add(check(name, PROMISED_SEED, tmp_path))
+    assert len(seen.kinds) == len(KINDS)
+    assert seen.refused < seen.pairs / 2
+    assert (seen.keys, seen.most) == (1, 1)  # more would have been refuted, and less would say little
+    figure(
+        f"{seen.pairs:,} pairs of tables as {len(seen.kinds)} kinds of input: at most {seen.keys:.2f} m keys, "
+        f"{seen.most:.2f} M each; of {seen.refused} pairs both were refused, or one by its broken rows"
+    )
+
+
+def test_promise_23_nothing_published_is_read_off_the_data(figure: Figure, tmp_path: Path) -> None:
+    inputs = [
+        (name, mechanism) for name in test_nothing_published.TEXT_INPUTS for mechanism in ("tight-alp", "stability")
+    ]
+    for name, mechanism in inputs:
+        test_nothing_published.test_headers_of_text_keys_are_equal_for_all_data(name, mechanism, tmp_path)
+    for name in test_nothing_published.INTEGER_INPUTS:
+        test_nothing_published.test_headers_of_a_domain_are_equal_for_all_data(name, "tight-alp", tmp_path)
+    for variant in VARIANTS:
+        test_nothing_published.test_the_order_of_rows_is_not_published(variant, tmp_path)
+    kinds = len(test_nothing_published.TEXT_INPUTS) + len(test_nothing_published.INTEGER_INPUTS)
+    data = len(test_nothing_published.DATA)
+    figure(
+        f"equal headers for {data} data sets as {kinds} kinds of input; equal bytes in any order for "
+        f"{len(VARIANTS)} kinds of release"
+    )
 
 
 def test_the_page_of_promises_has_a_figure_for_each() -> None:

@@ -1,0 +1,72 @@
+"""Hostile tables as DataFrames of Spark, and the counts that a release of them would be of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from neighbouring_inputs import Kind, arrow_table
+from neighbouring_tables import Events
+from neighbours import Seen, check
+from sparsedp import BoundedCounts, InputError
+from sparsedp.sources.spark.rows import Query
+
+# What keys are; Spark's own readers of files are the caller's, so a table has its types.
+CELLS = {"string": "text", "binary": "bytes", "bigint": "wide", "int": "integer", "date": "date"}
+_TYPES = {"user": "string", "note": "string"}
+
+
+def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Path) -> Seen:
+    """Every kind of keys with every seed."""
+
+    def frame(name: str) -> Any:
+        def make(events: Events, _: Path) -> object:
+            value = "double" if events.real else "bigint"
+            types = {**_TYPES, "value": value, "key": name}
+            schema = ", ".join(f"{column} {types[column]}" for column in events.columns)
+            rows = [tuple(record.values()) for record in arrow_table(events).to_pylist()]
+            return spark.createDataFrame(rows, schema)
+
+        return make
+
+    seen = Seen()
+    kinds = {name: Kind(frame(name), cells, placed=False) for name, cells in CELLS.items()}
+    for name in names:
+        for seed in seeds:
+            seen.add(check(name, seed, folder, count, kinds=kinds))
+    return seen
+
+
+def count(
+    df: Any,
+    *,
+    key: str,
+    user: str | None = None,
+    value: str | None = None,
+    max_keys_per_user: int | None = None,
+    max_per_key: float = 1,
+    step: float | None = None,
+    signed: bool = False,
+    nulls: str = "refuse",
+    key_type: str = "as stored",
+    domain: int | None = None,
+) -> BoundedCounts:
+    """The sums of the pairs that Spark makes for a release; text of what is no key is the caller's cast."""
+    if key_type == "integer":
+        raise InputError("keys are as they are stored")
+    if key_type == "text":
+        df = df.withColumn(key, df[key].cast("string"))
+    query = Query.create(df, key, user, value, max_keys_per_user, max_per_key, step, signed, nulls)
+    query.refuse_bad_rows(None if key_type == "text" else domain)
+    sums: dict[Any, int] = {}
+    for row in query.pairs().collect():
+        cell = bytes(row["k"]) if isinstance(row["k"], bytearray) else row["k"]
+        sums[cell] = sums.get(cell, 0) + row["n"]
+    types = {"string": pa.string(), "binary": pa.binary()}
+    keys = pa.array(list(sums), types.get(query.key_type, pa.int64()))
+    units = np.array(list(sums.values()), np.int64)
+    return BoundedCounts(keys, units, query.unit, query.step, query.contribution, signed)

@@ -1,0 +1,214 @@
+"""One user moves the counts by at most m keys and M each, from the bytes of the input on: pairs of hostile tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import sparsedp
+from neighbouring_inputs import KINDS, Kind, hive
+from neighbours import CountFunction, Seen, check
+from sparsedp import BoundedCounts, InputError
+from sparsedp.contributions import Contribution
+
+DAMAGED = [name for name, kind in KINDS.items() if kind.damages]
+DAMAGED_TABLES = 4
+AT_SCALE = 10
+MUTANT_TABLES = 30
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_one_user_moves_the_counts_of_every_kind_of_input_by_a_bounded_share(name: str, tmp_path: Path) -> None:
+    for seed in range(KINDS[name].tables):
+        check(name, seed, tmp_path)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_broken_row_is_refused_by_its_place_or_moves_no_more(name: str, tmp_path: Path) -> None:
+    for seed in range(DAMAGED_TABLES):
+        check(name, seed, tmp_path, damaged=True)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", KINDS)
+def test_one_user_moves_the_counts_by_a_bounded_share_at_scale(name: str, tmp_path: Path) -> None:
+    kind = KINDS[name]
+    seen = Seen()
+    for seed in range(1000, 1000 + AT_SCALE * kind.tables):
+        seen.add(check(name, seed, tmp_path))
+    assert seen.refused < seen.pairs
+    for seed in range(1000, 1000 + AT_SCALE * DAMAGED_TABLES * bool(kind.damages)):
+        check(name, seed, tmp_path, damaged=True)
+
+
+# Ways to count that are wrong. They are queries of their own, so that they stay wrong whatever becomes of the package.
+
+_ORDER = "hash(u, k)"
+
+
+def counting(
+    table: Callable[[Any], str],
+    key: str = "key",
+    user: str = '"user"',
+    grouped: str = "k",
+    order: str = _ORDER,
+    cut: bool = True,
+    limited: bool = True,
+) -> CountFunction:
+    """Counting by one plain query; `table` gives the SQL of a source, the rest is what may be wrong with it."""
+
+    def count(source: Any, **arguments: Any) -> BoundedCounts:
+        if arguments.get("key_type") == "integer":
+            raise InputError("keys are text here")
+        most, per_key = arguments.get("max_keys_per_user", 1), arguments.get("max_per_key", 1)
+        who = user if "user" in arguments else "row_number() OVER ()"
+        own = "count(*)"
+        scale = 1 << 21 if "step" in arguments else 1  # units of step/2^20, for a step of 0.5
+        if "value" in arguments:
+            own = f"sum(CAST(floor(least(greatest(TRY_CAST(value AS DOUBLE), -1e6), 1e6) * {scale}) AS HUGEINT))"
+        lowest = -per_key if arguments.get("signed") else 0
+        own = f"least(greatest({own}, {lowest * scale}), {per_key * scale})" if cut else own
+        bound = f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY o, k) <= {most}" if limited else ""
+        with duckdb.connect() as connection:
+            connection.execute("SET threads = 1")
+            try:
+                if not isinstance(source, (str, Path, list, duckdb.DuckDBPyRelation)):
+                    connection.register("events", source)
+                rows = f"SELECT {key} AS k, {who} AS u, * FROM {table(source)}"
+                needed = ["k", "u", *(["value"] if "value" in arguments else [])]
+                numbered = f"SELECT *, row_number() OVER () AS line FROM ({rows})"
+                gaps = " OR ".join(f"{name} IS NULL" for name in needed)
+                ((nulls,),) = connection.sql(f"SELECT min(line) FROM ({numbered}) WHERE {gaps}").fetchall()
+                if nulls is not None and arguments["nulls"] == "refuse":
+                    raise InputError(f"something is null, first in row {nulls}")
+                there = " AND ".join(f"{name} IS NOT NULL" for name in needed)
+                pairs = f"SELECT u, {grouped} AS k, {own} AS c FROM ({rows}) WHERE {there} GROUP BY u, {grouped}"
+                kept = f"SELECT * FROM (SELECT *, {order} AS o FROM ({pairs})) {bound}"
+                counted = connection.sql(
+                    f"SELECT any_value(k) AS k, CAST(sum(c) AS BIGINT) AS n FROM ({kept}) GROUP BY {grouped}"
+                ).to_arrow_table()
+            except duckdb.Error:
+                raise InputError("the table cannot be read") from None
+        contribution = Contribution(most, Fraction(per_key), arguments.get("user"))
+        units = np.asarray(counted.column("n").to_numpy(), np.int64)
+        return BoundedCounts(counted.column("k"), units, Fraction(1), None, contribution)
+
+    return count
+
+
+def registered(_: object) -> str:
+    return "events"
+
+
+def sniffed_csv(path: object) -> str:
+    return f"read_csv('{path}')"
+
+
+def sniffed_json(path: Path) -> str:
+    if not path.stat().st_size:  # which it would refuse, and be found out by
+        return """(SELECT '' AS key, '' AS "user", 0 AS value WHERE false)"""
+    return f"read_json_auto('{path}')"
+
+
+def cast_folders(path: object) -> str:
+    return f"read_parquet('{path}', hive_partitioning = true)"
+
+
+def refuses_empty_tables(source: Any, **arguments: Any) -> BoundedCounts:
+    counts = sparsedp.count(source, **arguments)
+    if not len(counts):
+        raise InputError("the table is empty")
+    return counts
+
+
+def refuses_many_keys(source: Any, **arguments: Any) -> BoundedCounts:
+    counts = sparsedp.count(source, **arguments)
+    if len(counts) > 3:
+        raise InputError("the table has more than 3 keys")
+    return counts
+
+
+def cell_in_message(source: Any, **arguments: Any) -> BoundedCounts:
+    try:
+        return sparsedp.count(source, **arguments)
+    except InputError as error:
+        raise InputError(f"{error} (the last of the rows is {source.slice(source.num_rows - 1).to_pylist()})") from None
+
+
+HIVE = {"hive": Kind(hive, placed=False)}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A way to count, the kind of input that it is for, and what it is tempted with."""
+
+    function: CountFunction
+    kind: str = "Arrow, string"
+    themes: tuple[str, ...] = ()
+
+
+NUMBERS = ("codes", "words")
+RIGHT = {
+    "one query": Mutant(counting(registered)),
+    "one query of Parquet": Mutant(counting(lambda path: f"read_parquet('{path}')"), "parquet"),
+}
+MUTANTS = {
+    "CSV is sniffed": Mutant(counting(sniffed_csv), "csv"),
+    "CSV is sniffed and cast to text": Mutant(counting(sniffed_csv, key="CAST(key AS VARCHAR)"), "csv"),
+    "TSV is sniffed": Mutant(counting(sniffed_csv), "tsv"),
+    "JSON is sniffed": Mutant(counting(sniffed_json), "jsonl", ("dates", "words")),
+    "JSON is sniffed and cast to text": Mutant(
+        counting(sniffed_json, key="CAST(key AS VARCHAR)"), "jsonl", ("dates", "words")
+    ),
+    "folders are cast": Mutant(counting(cast_folders), "hive", NUMBERS),
+    "folders are cast, and back to text": Mutant(
+        counting(cast_folders, key="CAST(key AS VARCHAR)"), "hive", ("days", "words")
+    ),
+    "keys are collated": Mutant(counting(registered, grouped="k COLLATE NOCASE"), themes=("cases",)),
+    "keys are folded": Mutant(counting(registered, key="lower(key)"), themes=("cases",)),
+    "keys are normalised": Mutant(counting(registered, key="nfc_normalize(key)"), themes=("marks",)),
+    "keys are trimmed": Mutant(counting(registered, key="trim(key)"), themes=("spaces",)),
+    "keys are numbers where they can be": Mutant(
+        counting(registered, key="coalesce(CAST(TRY_CAST(key AS BIGINT) AS VARCHAR), key)"), themes=NUMBERS
+    ),
+    "users are folded": Mutant(counting(registered, user='lower("user")'), themes=("cases",)),
+    "users are normalised": Mutant(counting(registered, user='nfc_normalize("user")'), themes=("marks",)),
+    "keys by the code of an ENUM": Mutant(counting(registered, order="hash(dense_rank() OVER (ORDER BY k))")),
+    "frequent keys first": Mutant(counting(registered, order="-count(*) OVER (PARTITION BY k)")),
+    "counts are not cut": Mutant(counting(registered, cut=False)),
+    "keys are not limited": Mutant(counting(registered, limited=False)),
+    "an empty table is refused": Mutant(refuses_empty_tables),
+    "many keys are refused": Mutant(refuses_many_keys),
+    "a refusal tells of other rows": Mutant(cell_in_message),
+}
+
+
+def refuted(mutant: Mutant, folder: Path) -> str | None:
+    """What the suite says of a way to count, if it says something."""
+    for seed in range(MUTANT_TABLES):
+        place = folder / str(seed)
+        place.mkdir()
+        try:
+            check(mutant.kind, seed, place, mutant.function, themes=mutant.themes, kinds=KINDS | HIVE)
+        except AssertionError as error:
+            return str(error)
+    return None
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_suite_refutes_a_reader_that_guesses(mutant: str, tmp_path: Path) -> None:
+    found = refuted(MUTANTS[mutant], tmp_path)
+    assert found is not None
+    assert "Error: " not in found.partition("\n")[0], f"the mutant broke: {found}"
+
+
+@pytest.mark.parametrize("right", RIGHT)
+def test_the_suite_does_not_refute_a_plain_query(right: str, tmp_path: Path) -> None:
+    assert refuted(RIGHT[right], tmp_path) is None
