@@ -173,6 +173,8 @@ def test_what_separates_columns_is_told(delimiter: str) -> None:
         with pytest.raises(sparsedp.InputError, match="did you mean 'the url'"):
             sparsedp.count(name, key="the ulr", delimiter=delimiter)
     if delimiter != ",":
+        assert "is another --delimiter needed" in release("b.csv", "--key", "user", code=2)
+        Path("b.csv").write_text(f"user{delimiter}url\n1{delimiter}a\n")
         said = release("b.csv", "--key", "user", code=2)
         assert "the first line of b.csv has no column 'user'; is another --delimiter needed" in said
     assert "--delimiter must be given for b.txt" in release("b.txt", "--key", "user", code=2)

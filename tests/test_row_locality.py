@@ -122,7 +122,7 @@ def test_a_file_that_is_no_csv_is_refused(case: str, tmp_path: Path) -> None:
 def test_where_a_file_is_no_csv(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     for content, message in (
-        (b'u,k\n1,a\n2,"b"c\n', "line 3: a quote is not closed, or something follows it.*pass quote=''"),
+        (b'u,k\n1,a\n2,"b"c\n', "line 3: a quote is not closed, or something follows it.*an empty quote="),
         (b'u,k\n1,"a\nb"\n2,x"c\n', "line 4: a quote"),
         (b"u,k\n1,a\n2\n", "line 3: it has 1 columns instead of 2"),
         (b'u,k\n1,a\n2,"b\n', "ends inside of quotes"),

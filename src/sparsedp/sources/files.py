@@ -294,5 +294,7 @@ def _check_header(names: list[str], columns: list[str], file: str) -> None:
     """`InputError` unless the columns are there; of a file without a header the names would be data, not shown."""
     for column in columns:
         if column not in names:
-            hint = nearest(names, column) or "is another delimiter= needed, or is there no such line?"
+            # A single name may be several that something else separates.
+            near = nearest(names, column) if len(names) > 1 else ""
+            hint = near or "is another delimiter= needed, or is there no such line?"
             raise InputError(f"the first line of {file} has no column {column!r}; {hint}")

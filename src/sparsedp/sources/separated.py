@@ -25,8 +25,8 @@ ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16", "latin-1": "latin-1"}
 _BLOCK = 1 << 24  # and the longest record
 _LONGEST_HEADER = 1 << 20
 _QUOTES_WRONG = (
-    "a quote is not closed, or something follows it, or it is inside of a field that does not begin with one "
-    "(pass quote='' if quotes mean nothing in this file)"
+    "a quote is not closed, or something follows it, or it is inside of a field that does not begin with one; is "
+    "another delimiter= needed, or an empty quote= because quotes mean nothing in this file?"
 )
 
 
