@@ -30,6 +30,12 @@ def test_one_user_moves_the_counts_of_every_kind_of_input_by_a_bounded_share(nam
         check(name, seed, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["csv", "Arrow, string"])
+def test_integers_of_both_ends_are_no_reason_to_refuse_what_one_user_adds(name: str, tmp_path: Path) -> None:
+    for seed in range(4):
+        check(name, seed, tmp_path, themes=("large numbers", "integers"))
+
+
 @pytest.mark.parametrize("name", DAMAGED)
 def test_a_broken_row_is_refused_by_its_place_or_moves_no_more(name: str, tmp_path: Path) -> None:
     for seed in range(DAMAGED_TABLES):
