@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,7 @@ def parquet(key: Any = None, group: int | str = 1 << 20, listed: bool = False, *
             return
         with pq.ParquetWriter(path, table.schema, **options) as writer:
             starts = [at for at in range(len(rows)) if not at or rows[at].user != rows[at - 1].user]
-            for begin, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+            for begin, end in pairwise([*starts, len(rows)]):
                 writer.write_table(table.slice(begin, end - begin))
 
     def make(events: Events, folder: Path) -> object:
@@ -313,10 +314,10 @@ def polars(kind: Any = None, lazy: bool = False) -> Maker:
     return make
 
 
-_CSV: dict[str, Any] = {"as_text": True, "header": True, "damages": CSV_DAMAGES, "tables": 5}
-_JSON: dict[str, Any] = {"as_text": True, "damages": JSON_DAMAGES, "tables": 5}
+_CSV: dict[str, Any] = {"as_text": True, "header": True, "damages": CSV_DAMAGES, "tables": 4}
+_JSON: dict[str, Any] = {"as_text": True, "damages": JSON_DAMAGES, "tables": 4}
 KINDS: dict[str, Kind] = {
-    "csv": Kind(csv_files(), **_CSV | {"tables": 16}),
+    "csv": Kind(csv_files(), **_CSV | {"tables": 12}),
     "csv, CRLF": Kind(csv_files(end="\r\n"), **_CSV),
     "csv, BOM": Kind(csv_files(mark=b"\xef\xbb\xbf"), **_CSV),
     "csv.gz": Kind(csv_files(".csv.gz"), **_CSV),

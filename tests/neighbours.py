@@ -131,7 +131,9 @@ def _compare_refusals(larger: str | None, smaller: str | None, rows: set[int], l
     places = [(what, int(number)) for what, number in _PLACE.findall(more)]
     assert places, f"refused with the user only, and not by a place: {larger} (without: {smaller})"
     wrong = [f"{what} {number}" for what, number in places if number not in (lines if what == "line" else rows)]
-    assert not wrong, f"refused with the user only, by {', '.join(wrong)}, which is another's: {larger}"
+    assert not wrong, (
+        f"refused with the user only, by {', '.join(wrong)}, which is another's: {larger} (without: {smaller})"
+    )
 
 
 def _parts(message: str) -> set[str]:
