@@ -190,9 +190,16 @@ def test_integer_keys_are_decimal_digits(text: str) -> None:
 
 
 def test_integer_keys_of_64_bits() -> None:
-    for numbers in ([0, -5, 2**63 - 1, -(2**63)], [0, 7, 2**64 - 1]):
+    # Which end a column has is stated, by a domain: read off the rows, one user's key would refuse another's.
+    signed, unsigned = [0, -5, 2**63 - 1, -(2**63)], [0, 7, 2**64 - 1]
+    for numbers, domain in ((signed, None), (unsigned, 2**64)):
         pd.DataFrame({"id": [f"{n:+d}" for n in numbers]}).to_csv("a.csv", index=False)
-        assert sorted(sparsedp.count("a.csv", key="id", key_type="integer").keys.to_pylist()) == sorted(numbers)
+        counted = sparsedp.count("a.csv", key="id", key_type="integer", domain=domain)
+        assert sorted(counted.keys.to_pylist()) == sorted(numbers)
+    for numbers, domain in ((signed, 2**64), (unsigned, None)):
+        pd.DataFrame({"id": [f"{n:+d}" for n in numbers]}).to_csv("a.csv", index=False)
+        with pytest.raises(sparsedp.InputError, match="first in row"):
+            sparsedp.count("a.csv", key="id", key_type="integer", domain=domain)
     pd.DataFrame({"id": pd.Categorical(["7", "8"])}).to_parquet("a.parquet")
     assert sorted(sparsedp.count("a.parquet", key="id", key_type="integer").keys.to_pylist()) == [7, 8]
 

@@ -316,7 +316,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "text as integer keys": (
         lambda path: bad(path, "a.csv", b"id\n5\nx\n"),
         {"key": "id", "key_type": "integer"},
-        "column 'id' is no 64-bit integer in decimal digits in 1 row, first in row 2",
+        "column 'id' is no integer from -2\\^63 to below 2\\^63 in decimal digits in 1 row, first in row 2",
     ),
 }
 

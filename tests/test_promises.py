@@ -20,9 +20,11 @@ import pytest
 import sparsedp
 import test_attacks
 import test_audit
+import test_dependence
 import test_exact_alp
 import test_exact_tight_alp
 import test_files
+import test_key_kinds
 import test_ledger_processes
 import test_nothing_published
 from exact import exp_up, hockey_stick, law_of_sampler
@@ -31,13 +33,15 @@ from neighbouring_inputs import KINDS
 from neighbours import Seen, check
 from promises import PROMISES
 from releases import VARIANTS, answers, make
-from sparsedp import FormatError, InputError, ReproducibleReleaseError
+from sparsedp import FormatError, InputError, KeyTypeError, ReproducibleReleaseError
+from sparsedp.dependence import dependence
 from sparsedp.laws import Geometric, TwoSided, log_bounds
 from sparsedp.mechanisms import MECHANISMS
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.randomness import Randomness, ReproducibleRandomness, geometric, reproducible_for_tests, two_sided
 from sparsedp.table import StableStage, add_noise
 from statistics_helpers import LEVEL, chi_square_p
+from test_dependence import SYSTEMS
 from test_exact_threshold import stable_law
 
 Figure = Callable[[str], None]
@@ -368,3 +372,23 @@ def test_the_samplers_take_the_same_steps_whatever_the_counts_are() -> None:
             add_noise(counts, law, stream)
             next_words.add(int(stream.words(1)[0]))
         assert len(next_words) == 1
+
+
+def test_promise_26_the_delta_of_dependent_rows_is_an_upper_bound(figure: Figure) -> None:
+    ratios = [dependence(*system) / min(Fraction(1), test_dependence.exact(*system)) for system in SYSTEMS]
+    assert all(ratio >= 1 for ratio in ratios)
+    figure(f"1 to {float(max(ratios)):.3g} times the exact sum, in rational arithmetic, of {len(ratios)} systems")
+
+
+def test_promise_27_keys_are_typed(figure: Figure) -> None:
+    refused = 0
+    for kind, asked in product(test_key_kinds.KINDS, repeat=2):
+        release = test_key_kinds.made(kind)
+        for keys in test_key_kinds.columns_of(test_key_kinds.KEYS[asked]):
+            if asked == kind:
+                assert release.lookup(keys).min() > 900
+                continue
+            with pytest.raises(KeyTypeError):
+                release.lookup(keys)
+            refused += 1
+    figure(f"{refused} columns of another kind than the release's refused, in all containers")

@@ -114,6 +114,8 @@ def _of_pandas(frame: Any, columns: list[str], value: str | None) -> Any:
         categories = getattr(series.dtype, "categories", None)
         if categories is not None and categories.dtype == object:
             _words(categories.array, column, "category")
+            arrays[column] = _words(series.astype(object).array, column)  # also text where there is no category
+            continue
         try:
             arrays[column] = pyarrow.array(series.array, from_pandas=True)
         except (ValueError, TypeError, NotImplementedError):  # whose words would show a value

@@ -102,8 +102,6 @@ def count(
         if counted.filter(counted.column("bad")).num_rows:
             query.refuse()
     keys = as_chunked_array(counted.column("k"))
-    if query.reads_integers:
-        keys = _of_64_bits(keys, key)
     units = np.ascontiguousarray(counted.column("n").to_numpy(), np.int64)
     return BoundedCounts(keys, units, query.unit, query.step, query.contribution, signed)
 
@@ -217,17 +215,15 @@ class _Query:
         column, kind = quoted(self.key), self.table.types[self.key]
         text = column if kind == "VARCHAR" else f"CAST({column} AS VARCHAR)"
         if self.reads_integers:
-            # There is no type for both ends but a wider one.
-            number = f"coalesce(TRY_CAST({text} AS BIGINT)::HUGEINT, TRY_CAST({text} AS UBIGINT)::HUGEINT)"
-            return f"CASE WHEN regexp_full_match({text}, '{_INTEGER}') THEN {number} END"
+            return f"CASE WHEN regexp_full_match({text}, '{_INTEGER}') THEN TRY_CAST({text} AS {self._key_kind}) END"
         return text if self.key_type == "text" or TEXTS.fullmatch(kind) else column
 
     @property
     def _key_kind(self) -> str:
         """The type of `_key`."""
         kind = self.table.types[self.key]
-        if self.reads_integers:
-            return "HUGEINT"
+        if self.reads_integers:  # no type has both ends, and which one is needed must not be read off the rows
+            return "BIGINT" if self.domain is None else "UBIGINT"
         return "VARCHAR" if self.key_type == "text" or TEXTS.fullmatch(kind) else kind
 
     @property
@@ -247,7 +243,8 @@ class _Query:
             if self.value is not None:
                 faults["{value} is null"] = f"{quoted(self.value)} IS NULL"
         if self.reads_integers:
-            faults["{key} is no 64-bit integer in decimal digits"] = (
+            least, end = ("-2^63", "2^63") if self.domain is None else ("0", "2^64")
+            faults[f"{{key}} is no integer from {least} to below {end} in decimal digits"] = (
                 f"{quoted(self.key)} IS NOT NULL AND {self._key} IS NULL"
             )
         if self.domain is not None:
@@ -283,9 +280,12 @@ class _Query:
             columns.append(f"{self._grouped_user[0]} AS u")
         if self._value is not None:
             columns.append(f"{self._value} AS v")
+        return f"SELECT {', '.join(columns)} FROM source{self._not_dropped}"
+
+    @property
+    def _not_dropped(self) -> str:
         present = [self.key, *(name for name in (self.user, self.value) if name is not None)]
-        where = " WHERE " + " AND ".join(f"{quoted(name)} IS NOT NULL" for name in present) if self.drop else ""
-        return f"SELECT {', '.join(columns)} FROM source{where}"
+        return " WHERE " + " AND ".join(f"{quoted(name)} IS NOT NULL" for name in present) if self.drop else ""
 
     def _bounded(self, total: str) -> str:
         """A total cut to what a user may contribute to a key, in units."""
@@ -334,7 +334,7 @@ class _Query:
         faults = {text: f"coalesce({fault}, false)" for text, fault in self.faults().items()}
         counts = ", ".join(f"count(*) FILTER (WHERE {f}), min(line) FILTER (WHERE {f})" for f in faults.values())
         lines = "SELECT *, row_number() OVER () AS line FROM source"
-        (row,) = self.table.query(f"SELECT {counts} FROM ({lines})").fetchall()
+        (row,) = self.table.query(f"SELECT {counts} FROM ({lines}){self._not_dropped}").fetchall()
         roles = {"key": self.key, "user": self.user, "value": self.value}
         names = {role: f"column {name!r}" for role, name in roles.items()}
         found = [
@@ -344,21 +344,6 @@ class _Query:
         ]
         fix = "fix them or pass nulls='drop'" if any(" is null" in text for text in found) else "fix the table"
         raise InputError(f"{'; '.join(found)}; {fix}")
-
-
-def _of_64_bits(keys: Any, name: str) -> Any:
-    """Wide integers as a column of 64 bits."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for kind in (pa.int64(), pa.uint64()):
-        try:
-            return pc.cast(keys, kind)
-        except pa.ArrowInvalid:
-            continue
-    raise InputError(
-        f"column {name!r} has integers below 0 and from 2^63 on, which no column holds together; read it as text"
-    )
 
 
 def _run(table: Table, sql: str) -> Any:
