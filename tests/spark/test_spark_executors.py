@@ -33,7 +33,9 @@ except sparsedp.MissingDependencyError as error:
 
 def test_a_python_without_sparsedp_is_named_with_the_fix(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
-    script = SCRIPT.format(tests=[str(folder) for folder in Path(__file__).parents[:2]], python=str(tmp_path / "bare" / "bin" / "python"))
+    script = SCRIPT.format(
+        tests=[str(folder) for folder in Path(__file__).parents[:2]], python=str(tmp_path / "bare" / "bin" / "python")
+    )
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
