@@ -20,7 +20,7 @@ from sparsedp.contributions import Contribution
 
 DAMAGED = [name for name, kind in KINDS.items() if kind.damages]
 DAMAGED_TABLES = 3
-AT_SCALE = 10
+AT_SCALE = 4
 MUTANT_TABLES, RIGHT_TABLES = 30, 10
 
 
