@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,14 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
         request.node.user_properties.append(("figure", text))
 
     return record
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts interrupt, also where shells start processes that ignore them: in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

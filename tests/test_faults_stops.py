@@ -135,15 +135,7 @@ def test_a_writer_that_is_killed_leaves_the_old_or_the_new(writer: str, folder: 
     assert {state for state, _ in stage.endings} == {"old" if stage.old else "nothing", "new"}
 
 
-@pytest.fixture
-def _interrupts_interrupt() -> Iterator[None]:
-    """Also where shells start processes that ignore interrupts: in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("_interrupts_interrupt")
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_writer_that_is_interrupted_cleans_up(writer: str, folder: Path) -> None:
     """Catches a temporary file that is made before, and not inside of, the block that removes it."""

@@ -197,14 +197,6 @@ def test_killed_at_any_call_and_renamed_no_debit_comes_back(tmp_path: Path) -> N
     assert seen == {1, 2}
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """A test run in the background of a shell ignores interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_at_any_call_lets_the_lock_go(path: Path) -> None:
     """Catches a descriptor that is lost before it is closed: its lock would last as long as the process."""
