@@ -458,3 +458,21 @@ def test_the_cast_of_a_pandas_column_can_be_run() -> None:
     with pytest.raises(InputError, match=r"column 'u' has DOUBLE values.*frame\['u'\]\.astype\('Int64'\)"):
         counted(frame)
     assert counted(frame.assign(u=frame["u"].astype("Int64")), nulls="drop") == {"a": 1}
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+@pytest.mark.parametrize("before", [0, 1, 3_999_999, 12_345_678])
+def test_a_long_record_is_refused_by_its_length_wherever_it_begins(before: int, quoted: bool, tmp_path: Path) -> None:
+    # Arrow reads a record that lies in two blocks and refuses one that lies in three, which depends on other rows.
+    path = tmp_path / "a.csv"
+    for length, fits in ((8_000_000, True), (9_000_000, False), (17_000_000, False)):
+        long = "line\n" * (length // 5) if quoted else "x" * length
+        with path.open("w") as file:
+            file.write("key\n" + "y" * 99 + "\n" + ("z" * 999 + "\n") * (before // 1000))
+            file.write(f'"{long}"\n' if quoted else f"{long}\n")
+            file.write("b\n" * 10)
+        if fits:
+            assert len(sparsedp.count(path, key="key").units) >= 3
+            continue
+        with pytest.raises(sparsedp.InputError, match="record of over 8 MB"):
+            sparsedp.count(path, key="key")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ledger_app = typer.Typer(help="Keep the privacy budget of data sets.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 
-LedgerFile = Annotated[Path, typer.Argument(help="The ledger: an SQLite file, private to the owner of the data.")]
+LedgerFile = Annotated[Path, typer.Argument(help="The ledger: one file, private to the owner of the data.")]
 Dataset = Annotated[str, typer.Option("--dataset", help="The data set that the budget belongs to.")]
 
 

@@ -18,12 +18,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import InputError, ParameterError, reason_of
 
 ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16", "latin-1": "latin-1"}
-_BLOCK = 1 << 24  # and the longest record
+_BLOCK = 1 << 24
+_LONGEST_RECORD = 1 << 23  # Arrow reads every record that is no longer than a block, wherever it begins
+_WINDOW = 1 << 22
 _LONGEST_HEADER = 1 << 20
+_LINE_ENDS = (b"\n", b"\r")
 _QUOTES_WRONG = (
     "a quote is not closed, or something follows it, or it is inside of a field that does not begin with one; is "
     "another delimiter= needed, or an empty quote= because quotes mean nothing in this file?"
@@ -119,8 +123,6 @@ def _errors_of(file: str, uneven: list[Any] | None = None) -> Iterator[None]:
             why = f"line {row.number}: it has {row.actual_columns} columns instead of {row.expected_columns}"
         elif "UTF8" in str(error):
             why = f"{file} has text in another encoding: it is no valid UTF-8; pass encoding="
-        elif "straddling" in str(error):
-            why = f"{file} has a line of more than {_BLOCK >> 20} MB"
         elif not isinstance(error, OSError) or error.errno is None:  # which Arrow's own may be
             why = f"{file} is malformed"
         else:
@@ -144,6 +146,7 @@ class _Checked(io.RawIOBase):
         self._quote = ord(dialect.quote) if dialect.quote else None
         self._around = np.frombuffer((dialect.delimiter + "\r\n").encode(), np.uint8)
         self._quotes = 0  # so far
+        self._record = 0  # bytes of the record so far
         self._lines = 1
         self._last = ord("\n")  # the byte before
         self._closing = False  # whether that was a quote that closes, if anything may follow it
@@ -175,18 +178,47 @@ class _Checked(io.RawIOBase):
             data, self._first = data.removeprefix(codecs.BOM_UTF8), False
         if self._decoder is not None:
             data = self._decoder.decode(data, final=self._ended).encode()
+        quotes = np.empty(0, np.int64)
         if self._quote is not None:
-            self._check(data)
+            quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == self._quote)
+        for start in range(0, len(data), _WINDOW):
+            self._measure(data, start, min(start + _WINDOW, len(data)), quotes)
+        if self._quote is not None:
+            self._check(data, quotes)
             if self._ended and self._quotes % 2:
                 raise InputError(f"the table cannot be read: {self._file} ends inside of quotes: {_QUOTES_WRONG}")
         return data + b"\n" if self._ended else data  # an empty line is no record
 
-    def _check(self, data: bytes) -> None:
+    def _measure(self, data: bytes, start: int, end: int, quotes: npt.NDArray[np.int64]) -> None:
+        """Refuse a long record by its own length; those inside of the window are shorter."""
+        first, last = self._line_end(data, start, end, quotes, True), self._line_end(data, start, end, quotes, False)
+        if self._record + (end if first is None else first) - start > _LONGEST_RECORD:
+            raise InputError(f"the table cannot be read: {self._file} has a record of over {_LONGEST_RECORD >> 20} MB")
+        self._record = self._record + end - start if last is None else end - last
+
+    def _line_end(self, data: bytes, start: int, end: int, quotes: npt.NDArray[np.int64], first: bool) -> int | None:
+        """Where the first or the last line of a window ends that is not inside of quotes."""
+        while start < end:
+            ends = [
+                at for at in ((data.find if first else data.rfind)(mark, start, end) for mark in _LINE_ENDS) if at >= 0
+            ]
+            if not ends:
+                return None
+            at = min(ends) if first else max(ends)
+            before = int(np.searchsorted(quotes, at))
+            if (self._quotes + before) % 2 == 0:
+                return at
+            if first:  # on behind the quote that closes, or before the one that opened
+                start = int(quotes[before]) if before < len(quotes) else end
+            else:
+                end = int(quotes[before - 1]) if before else start
+        return None
+
+    def _check(self, data: bytes, at: npt.NDArray[np.int64]) -> None:
         """Quotes open behind a separator and close before one; doubled, they close and open again."""
         if not data:
             return
         letters = np.frombuffer(data, np.uint8)
-        at = np.flatnonzero(letters == self._quote)
         opens = (self._quotes + np.arange(len(at))) % 2 == 0
         before = np.where(at > 0, letters[at - 1], self._last)[opens]
         closes = at[~opens]
