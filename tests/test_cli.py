@@ -348,7 +348,8 @@ def test_an_interrupt_half_way_leaves_nothing(visits: Path, monkeypatch: pytest.
     if done.returncode:  # it may have been faster
         assert done.returncode == 130
         assert not Path("v.sparsedp").exists()
-    assert list(spilled.iterdir()) == []
+    # An interrupt right after its folder was made may leave that, but nothing in it.
+    assert [left for left in spilled.rglob("*") if left.is_file()] == []
     assert [name for name in os.listdir(visits) if name.endswith(".tmp")] == []
 
 
