@@ -12,6 +12,8 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from safetensors.numpy import load_file
 import sparsedp
 from releases import DIRECTORIES, KEYS, VARIANTS, answers, make
 from sparsedp import FormatError, Release, ReproducibleReleaseError
+from sparsedp.files import Contents, save
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
@@ -243,3 +246,14 @@ def test_a_release_from_an_old_file_is_saved_in_the_format_it_had(tmp_path: Path
         assert again.format == 1
         assert again.nbytes == release.nbytes
         np.testing.assert_array_equal(again.lookup(np.arange(100)), release.lookup(np.arange(100)))
+
+
+def test_an_old_file_with_an_estimated_size_states_the_epsilon_that_was_asked_for(tmp_path: Path) -> None:
+    """Format 1 claims the price of the size without its noise. A mutant that adds the claim up states 0.98."""
+    made = sparsedp.release({"a": 5}, epsilon=1.0, mechanism="alp")
+    unseen = replace(made.plan.problem, sizing_noise=None, sizing_loss=Decimal("1e-6"))
+    old = Contents(replace(made.plan, problem=unseen), made.key_space, made.sides, made.reproducible, format=1)
+    save(old, tmp_path / "a.sparsedp")
+    release = sparsedp.load(tmp_path / "a.sparsedp", allow_reproducible=True)
+    assert release.plan.exact_epsilon < 0.99
+    assert release.epsilon == 1.0

@@ -323,7 +323,7 @@ def _contents(header: Container, parts: tuple[Container, ...]) -> Contents:
         raise FormatError("there are arrays that the mechanism does not have")
     for side_parts in sides:
         _refuse(plan.wrong_arrays(side_parts, thorough=False))
-    if description["format"] >= 2 and plan.problem.sizing_loss and plan.problem.sizing_noise is None:
+    if description["format"] >= 2 and plan.problem.sized_unseen:
         raise FormatError("a size that was estimated must state its noise")
     if plan.problem.keep_keys and not plan.keeps_keys:
         raise FormatError(f"a release of {mechanism} keeps no keys")
@@ -338,7 +338,8 @@ def _is_of_header(name: str) -> bool:
 def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
     """ε and δ follow from the integers of the plan; a file cannot state others.
 
-    A file of format 1 may state a δ of `retrieval` that is above what is proved now.
+    A file of format 1 may state a δ of `retrieval` that is above what is proved now, and an ε that trusts the price of
+    its estimated size, which nobody can check: the release then states the ε that was asked for.
     """
     try:
         check_privacy(plan)
@@ -346,9 +347,11 @@ def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
     except (ArithmeticError, AssertionError, ValueError) as error:
         raise FormatError(f"the plan guarantees nothing: {error}") from None
     for name, value in exact.items():
-        stated = description[name]
-        larger = description["format"] == 1 and name == "delta" and plan.mechanism == "retrieval"
-        if type(stated) not in (int, float) or not (stated >= value if larger else stated == value):
+        stated, first = description[name], description["format"] == 1
+        larger = first and name == "delta" and plan.mechanism == "retrieval"
+        smaller = first and name == "epsilon" and plan.problem.sized_unseen
+        wanted = (plan.exact_epsilon, value) if smaller else (value,)
+        if type(stated) not in (int, float) or not (stated >= value if larger else stated in wanted):
             raise FormatError(f"the file states {name} = {stated!r:.40}, but its thresholds guarantee {value!r}")
 
 

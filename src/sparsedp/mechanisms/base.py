@@ -169,8 +169,8 @@ class Plan(ABC):
 
     @property
     def epsilon(self) -> float:
-        """The ε that the release states: the exact one; never above the one asked for."""
-        return self.exact_epsilon
+        """The ε that the release states: the exact one, or the one asked for where a share of it cannot be checked."""
+        return self.problem.epsilon if self.problem.sized_unseen else self.exact_epsilon
 
     @cached_property
     def delta(self) -> float:

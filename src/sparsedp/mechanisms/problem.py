@@ -46,6 +46,11 @@ class Problem:
             return self.neighbours.step_budget(self.epsilon) - self.sizing_loss
 
     @property
+    def sized_unseen(self) -> bool:
+        """Whether the noise of an estimated size is not told, as in files of format 1: its price is but claimed."""
+        return self.sizing_loss > 0 and self.sizing_noise is None
+
+    @property
     def upper_cells(self) -> int | None:
         """`upper` in cells, rounded down."""
         if self.upper is None:
