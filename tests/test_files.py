@@ -24,6 +24,7 @@ import sparsedp
 from releases import DIRECTORIES, KEYS, VARIANTS, answers, make
 from sparsedp import FormatError, Release, ReproducibleReleaseError
 from sparsedp.files import Contents, save
+from sparsedp.mechanisms.alp import AlpPlan
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
@@ -252,6 +253,7 @@ def test_an_old_file_with_an_estimated_size_states_the_epsilon_that_was_asked_fo
     """Format 1 claims the price of the size without its noise. A mutant that adds the claim up states 0.98."""
     made = sparsedp.release({"a": 5}, epsilon=1.0, mechanism="alp")
     unseen = replace(made.plan.problem, sizing_noise=None, sizing_loss=Decimal("1e-6"))
+    assert isinstance(made.plan, AlpPlan)
     old = Contents(replace(made.plan, problem=unseen), made.key_space, made.sides, made.reproducible, format=1)
     save(old, tmp_path / "a.sparsedp")
     release = sparsedp.load(tmp_path / "a.sparsedp", allow_reproducible=True)
