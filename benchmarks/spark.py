@@ -148,7 +148,7 @@ def part_memory(mechanism: str) -> float:
     rows, delta = 10**7, 1e-9 if mechanism == "retrieval" else 0.0
     plan = sparsedp.plan(1.0, delta, nonzero=2 * rows, parts=2, mechanism=mechanism)
     assert isinstance(plan, DivisiblePlan)
-    work = PartWork(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None))
+    work = PartWork(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None, bytes(32)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ids = np.random.default_rng(0).integers(0, 1 << 63, rows, np.uint64)
     work.build(0, ids, np.ones(rows, np.int64))

@@ -14,8 +14,18 @@ import pytest
 import sparsedp
 from exact import PreparedWords, exp_up, hockey_stick
 from sparsedp import _native
+from sparsedp.contributions import Contribution
 from sparsedp.laws import TwoSided
-from sparsedp.mechanisms.retrieval import NoiseBuckets, RetrievalPlan, step_multiplier
+from sparsedp.mechanisms.retrieval import NoiseBuckets, RetrievalPlan
+from sparsedp.mechanisms.support import (
+    OVERFLOW_SHARE,
+    SupportSize,
+    margin,
+    moved_keys,
+    overflow,
+    step_delta,
+    step_multiplier,
+)
 from sparsedp.planning import make_problem
 from sparsedp.randomness import ReproducibleRandomness
 from sparsedp.retrieval import LinearSystem
@@ -23,8 +33,13 @@ from sparsedp.retrieval import LinearSystem
 Vector = tuple[int, ...]
 Rows = tuple[int, ...]  # the slots of each key, as a bit mask
 KEYS, SEGMENT, BITS = 2, 2, 2
-SLOTS = 2 * SEGMENT
-ROWS = [1 << a | 1 << (SEGMENT + b) for a in range(SEGMENT) for b in range(SEGMENT)]
+
+
+def rows_of(segment: int) -> list[int]:
+    return [1 << a | 1 << (segment + b) for a in range(segment) for b in range(segment)]
+
+
+ROWS = rows_of(SEGMENT)
 
 
 def buckets() -> NoiseBuckets:
@@ -58,13 +73,13 @@ def value_law(b: NoiseBuckets, count: int) -> dict[int | None, Fraction]:
     return law
 
 
-def joint_law(b: NoiseBuckets, x: Vector) -> Iterator[tuple[tuple[object, ...], Fraction]]:
+def joint_law(b: NoiseBuckets, x: Vector, segment: int) -> Iterator[tuple[tuple[object, ...], Fraction]]:
     """P[rows of all keys, table, z | x] with seeds accepted when the support's rows are independent."""
     support = [i for i, count in enumerate(x) if count]
-    hashes = list(product(ROWS, repeat=KEYS))
+    hashes = list(product(rows_of(segment), repeat=KEYS))
     good = [rows for rows in hashes if independent([rows[i] for i in support])]
     laws = [value_law(b, x[i]) for i in support]
-    cube = list(product(range(1 << BITS), repeat=SLOTS))
+    cube = list(product(range(1 << BITS), repeat=2 * segment))
     for rows in good:
         for outcomes in product(*laws):
             table = tuple((i, v) for i, v in zip(support, outcomes, strict=True) if v is None or v >= b.threshold)
@@ -80,12 +95,12 @@ def joint_law(b: NoiseBuckets, x: Vector) -> Iterator[tuple[tuple[object, ...], 
                         inside = low <= u < b.ends[v - b.lowest]
                         chance *= Fraction(1 << BITS, b.widths[v - b.lowest]) if inside else 0
                 if chance:
-                    yield (rows, table, z), chance / (1 << (BITS * SLOTS))
+                    yield (rows, table, z), chance / (1 << (BITS * 2 * segment))
 
 
-def law_of(b: NoiseBuckets, x: Vector) -> dict[tuple[object, ...], Fraction]:
+def law_of(b: NoiseBuckets, x: Vector, segment: int = SEGMENT) -> dict[tuple[object, ...], Fraction]:
     law: dict[tuple[object, ...], Fraction] = {}
-    for output, chance in joint_law(b, x):
+    for output, chance in joint_law(b, x, segment):
         law[output] = law.get(output, Fraction(0)) + chance
     return law
 
@@ -261,18 +276,26 @@ def test_a_slot_stays_within_64_bits_when_the_buckets_need_more_noise() -> None:
     assert np.isfinite(release["a"])
 
 
-ROOM, CAPACITY, REDRAWS = 0, 1, 2
+MARGIN, REDRAWS = 1, 2
 COUNT_NOISE = TwoSided.with_rate(Decimal("2.5"), 8)
+NUMBERS = range(-1, 3)  # that the noisy number of keys may be; the rest of its law is at the two ends
 
 
-def whole_law(b: NoiseBuckets, x: Vector) -> dict[tuple[object, ...], Fraction]:
-    """P[filled, rows, table, z | x]: the noisy number of keys, two tries for a seed, and uniform slots otherwise."""
+def number_law(keys: int) -> dict[int, Fraction]:
+    first, last = NUMBERS[0], NUMBERS[-1]
+    law = {n: COUNT_NOISE.probability(n - keys) for n in NUMBERS}
+    law[first] = 1 - COUNT_NOISE.at_least(first + 1 - keys)
+    law[last] = COUNT_NOISE.at_least(last - keys)
+    return law
+
+
+def sized_law(b: NoiseBuckets, x: Vector, segment: int) -> dict[tuple[object, ...], Fraction]:
+    """P[rows, table, z | x] of an array of this size: two tries for a seed, and uniform slots otherwise."""
     support = [i for i, count in enumerate(x) if count]
-    filled = 1 - COUNT_NOISE.at_least(ROOM + 1 - len(support))
-    hashes = list(product(ROWS, repeat=KEYS))
+    hashes = list(product(rows_of(segment), repeat=KEYS))
     dependent = Fraction(sum(not independent([h[i] for i in support]) for h in hashes), len(hashes))
-    solved = filled * (1 - dependent**REDRAWS)
-    law = {(True, *output): solved * chance for output, chance in law_of(b, x).items()}
+    solved = 1 - dependent**REDRAWS
+    law = {} if dependent == 1 else {output: solved * chance for output, chance in law_of(b, x, segment).items()}
     laws = [value_law(b, x[i]) for i in support]
     tables: dict[tuple[tuple[int, int | None], ...], Fraction] = {}
     for outcomes in product(*laws):
@@ -281,28 +304,70 @@ def whole_law(b: NoiseBuckets, x: Vector) -> dict[tuple[object, ...], Fraction]:
         for outcome_law, v in zip(laws, outcomes, strict=True):
             mass *= outcome_law[v]
         tables[table] = tables.get(table, Fraction(0)) + mass
-    uniform = Fraction(1, len(hashes) << (BITS * SLOTS))
-    for flag, mass in ((False, 1 - filled), (True, filled - solved)):
-        for rows, (stored, chance), z in product(hashes, tables.items(), product(range(1 << BITS), repeat=SLOTS)):
-            output = (flag, rows, stored, z)
-            law[output] = law.get(output, Fraction(0)) + mass * chance * uniform
+    uniform = Fraction(1, len(hashes) << (BITS * 2 * segment))
+    for rows, (stored, chance), z in product(hashes, tables.items(), product(range(1 << BITS), repeat=2 * segment)):
+        output = (rows, stored, z)
+        law[output] = law.get(output, Fraction(0)) + (1 - solved) * chance * uniform
     return law
+
+
+def whole_law(b: NoiseBuckets, x: Vector, margin: int) -> dict[tuple[object, ...], Fraction]:
+    """P[N, rows, table, z | x]: the noisy number of keys and a margin decide whether there is room for two."""
+    small, large = sized_law(b, x, 1), sized_law(b, x, SEGMENT)
+    return {
+        (n, *output): chance * own
+        for n, chance in number_law(sum(map(bool, x))).items()
+        for output, own in (small if max(1, n + margin) == 1 else large).items()
+    }
 
 
 @pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((0, 1), (1, 1))])
 def test_an_array_that_is_too_small_is_part_of_the_guarantee(x: Vector, y: Vector) -> None:
-    # One key has room, two do not: the second case crosses the border, where only the noisy count protects.
+    # In the second case a number of keys that comes out too small has no room for two: only its noise protects.
     b = buckets()
-    p, q = whole_law(b, x), whole_law(b, y)
+    p, q = whole_law(b, x, MARGIN), whole_law(b, y, MARGIN)
     assert sum(p.values()) == sum(q.values()) == 1
     factor = exp_up(max(b.noise.step_loss, b.zero_loss)) * exp_up(COUNT_NOISE.step_loss)
     stored = b.noise.at_least(b.threshold - 1)
     same_row = Fraction(1, len(ROWS))  # how two keys can be dependent
     dependent = same_row / (1 - same_row) if sum(map(bool, y)) == 2 else Fraction(0)
-    overflow = COUNT_NOISE.at_least(CAPACITY - ROOM)
-    # What the proof needs in one direction; the plan states twice the last three.
-    delta = stored + dependent + overflow + same_row**REDRAWS
+    problem = make_problem(epsilon=1.0, delta=1e-6)
+    delta = stored + dependent + same_row**REDRAWS + overflow(problem, COUNT_NOISE, MARGIN)
     assert delta < 1
     assert hockey_stick(p, q, factor) <= delta
     assert hockey_stick(q, p, factor) <= delta
     assert hockey_stick(q, p, factor) >= stored / 3  # δ is really spent
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+@pytest.mark.parametrize(("sensitivity", "keys", "step"), [(1, 1, None), (6, 6, None), (6, 2, None), (2, 2, 0.5)])
+def test_overflow_is_the_chance_that_some_part_has_no_room(
+    sensitivity: int, keys: int, step: float | None, parts: int
+) -> None:
+    # Every way to spread the keys of a user over parts, each part's noise on its own; catches a shift by one key,
+    # the keys of a user forgotten, and parts that are not counted.
+    contribution = Contribution(keys, Fraction(sensitivity, keys), "user")
+    problem = make_problem(
+        epsilon=1.0, delta=1e-4, sensitivity=sensitivity, step=step, parts=parts, contribution=contribution
+    )
+    moved = moved_keys(problem)
+    assert moved == (1 if step else keys)
+    law = SupportSize.plan(problem, 0.05).law
+    above = margin(problem, law)
+    spreads = [s for s in product(range(moved + 1), repeat=parts) if sum(s) == moved]
+    missed = max(sum((law.at_least(above + 1 - own) for own in spread if own), Fraction(0)) for spread in spreads)
+    stated = overflow(problem, law, above)
+    assert missed <= stated
+    assert parts > 1 or missed == stated
+    allowed = step_delta(problem) if step else Fraction(problem.delta)
+    assert stated <= allowed * OVERFLOW_SHARE < overflow(problem, law, above - 1)
+
+
+def test_a_plan_states_the_overflow_of_the_margin_that_it_has() -> None:
+    plan = sparsedp.plan(1.0, 1e-6, nonzero=5000, sensitivity=4, mechanism="retrieval")
+    assert isinstance(plan, RetrievalPlan)
+    law = plan.problem.sizing_noise
+    assert law is not None
+    assert plan.step_delta_parts["overflow"] == overflow(plan.problem, law, plan.system.keys - 5000)
+    smaller = replace(plan, system=replace(plan.system, keys=5000))
+    assert smaller.exact_delta > 1e-6

@@ -14,6 +14,7 @@ import pytest
 import sparsedp
 from sparsedp import FormatError, ParameterError, Release
 from sparsedp.hashing import Partition
+from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.randomness import Words, reproducible_for_tests
 from statistics_helpers import LEVEL, chi_square_p
 
@@ -99,7 +100,7 @@ def test_systems_of_parts_answer_for_their_own_keys(kind: str) -> None:
     assert release.lookup(KEYS, clamp=False).mean() == pytest.approx(COUNTS.mean(), abs=0.15)
     assert np.abs(release.lookup(KEYS, clamp=False) - COUNTS).mean() == pytest.approx(0.87, abs=0.1)
     assert np.abs(release.lookup(np.arange(10**6, 10**6 + 3000), clamp=False)).mean() == pytest.approx(0.87, abs=0.1)
-    assert all(part["retrieval.filled"].all() for part in release.sides[0])
+    assert release.filled
     seeds = {tuple(part["retrieval.seed"].tolist()) for part in release.sides[0]}
     assert len(seeds) == PARTS
     assert [release[key] for key in range(50)] == release.lookup(range(50)).tolist()
@@ -110,9 +111,12 @@ def test_a_part_of_retrieval_is_a_release_of_its_keys() -> None:
     release = build("retrieval")
     plan = release.plan
     assert plan.delta <= 1e-6
-    assert plan.system.keys >= plan.room > 3000 // PARTS  # type: ignore[attr-defined]
+    assert isinstance(plan, RetrievalPlan)
+    assert plan.problem.nonzero is not None
+    assert plan.problem.nonzero // PARTS == pytest.approx(3000 / PARTS, abs=250)
+    assert plan.system.keys > plan.problem.nonzero // PARTS
     assert plan.system.keys < build("retrieval", parts=1).plan.system.keys  # type: ignore[attr-defined]
-    assert release.nbytes >= PARTS * plan.system.nbytes  # type: ignore[attr-defined]
+    assert release.nbytes >= PARTS * plan.system.nbytes
 
 
 @pytest.mark.parametrize("kind", ["threshold", "threshold, domain"])

@@ -13,9 +13,10 @@ from sparsedp.errors import ParameterError
 from sparsedp.mechanisms import MECHANISMS
 from sparsedp.mechanisms.alp import AlpPlan
 from sparsedp.mechanisms.base import HEADER_NBYTES
+from sparsedp.mechanisms.sizing import EffectiveSize
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
-from sparsedp.planning import Sizing, make_problem
+from sparsedp.planning import make_problem
 from sparsedp.randomness import reproducible_for_tests
 
 
@@ -114,7 +115,7 @@ def test_an_unknown_size_of_a_real_vector_is_estimated_through_its_cut_total(out
 
 
 def test_the_noisy_size_is_rarely_too_small() -> None:
-    sizing = Sizing.plan(make_problem(epsilon=1.0), 0.02)
+    sizing = EffectiveSize.plan(make_problem(epsilon=1.0), 0.02)
     assert float(sizing.law.at_least(sizing.margin)) < 0.01
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import numpy.typing as npt
 import pytest
 
 import sparsedp
+from sparsedp.contributions import Contribution
 from sparsedp.errors import ParameterError
 from sparsedp.mechanisms.retrieval import RetrievalPlan
+from sparsedp.mechanisms.support import SupportSize, moved_keys, sizing_loss
+from sparsedp.planning import make_problem
 from sparsedp.randomness import reproducible_for_tests
 
 KEYS = 40_000
@@ -32,10 +36,21 @@ def build(values: npt.ArrayLike = COUNTS, seed: int = 1, **parameters: Any) -> s
 
 
 def test_it_is_the_default_for_approximate_privacy() -> None:
-    release = sparsedp.release({"a": 3}, epsilon=1.0, delta=1e-9)
+    release = sparsedp.release(dict.fromkeys(range(10_000), 3), epsilon=1.0, delta=1e-9)
     assert release.mechanism == "retrieval"
     assert release.epsilon <= 1.0
     assert 0 < release.delta <= 1e-9
+
+
+def test_for_few_keys_its_margin_is_too_much_space() -> None:
+    # Which mechanism it is follows from the noisy number of keys, so it is free; it is said in the plan.
+    few = sparsedp.release(dict.fromkeys(range(100), 3), epsilon=1.0, delta=1e-9, sensitivity=20)
+    assert few.mechanism == "tight-alp"
+    assert "retrieval would take" in few.plan.reason
+    assert few.nbytes < 10_000
+    assert (few.plan.problem.sizing_loss > 0, few.epsilon) == (True, 1.0)
+    assert sparsedp.plan(1.0, 1e-9, nonzero=1000, sensitivity=20).mechanism == "tight-alp"
+    assert sparsedp.plan(1.0, 1e-9, nonzero=10**5, sensitivity=20).mechanism == "retrieval"
 
 
 def test_every_key_has_the_error_of_geometric_noise() -> None:
@@ -81,12 +96,50 @@ def test_sums_are_unbiased_with_an_honest_standard_error() -> None:
         build(seed=4, mechanism="threshold").sum(large)
 
 
-def test_more_keys_than_planned_lose_accuracy_and_nothing_else() -> None:
-    crowded = build(seed=5, nonzero=KEYS // 4)
-    assert not crowded.sides[0][0]["retrieval.filled"][0]
-    small = crowded.lookup(np.flatnonzero(COUNTS < 10), clamp=False)
-    assert abs(small.mean()) < 0.1  # pure noise around zero
+def test_without_a_bound_every_key_has_its_place() -> None:
+    # Of 40 000 keys of at most 20 per user; a mutant that sizes by what matters to a ladder answers noise.
+    release = build(seed=5, nonzero=None, sensitivity=20)
+    assert release.filled
+    assert release.overload is None
+    assert release.plan.problem.nonzero == pytest.approx(KEYS, abs=12_000)
+    errors = release.lookup(np.arange(KEYS), clamp=False) - COUNTS
+    assert np.abs(errors).mean() < 1.08 * 20
+    low, high = release.interval(np.arange(KEYS))
+    assert ((low <= COUNTS) & (high >= COUNTS)).mean() > 0.945
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_more_keys_than_the_bound_leave_the_array_empty_and_say_so(parts: int) -> None:
+    with pytest.warns(sparsedp.OverloadWarning, match="larger nonzero="):
+        crowded = build(seed=5, nonzero=KEYS // 10, parts=parts)
+    assert not crowded.filled
+    assert crowded.overload is not None
+    assert crowded.nbytes < 50_000
+    assert isinstance(crowded.plan, RetrievalPlan)
+    threshold = crowded.plan.buckets.threshold
+    small = np.flatnonzero(threshold // 2 > COUNTS)
+    assert crowded.lookup(small).max() == 0
+    assert crowded[int(small[0])] == 0
     assert np.abs(crowded.lookup(np.arange(100)) - COUNTS[:100]).mean() < 2  # large counts are in the table
+    low, high = crowded.interval(np.arange(KEYS))
+    assert ((low <= COUNTS) & (high >= COUNTS)).mean() > 0.945
+    assert threshold < high[small].max() < threshold + 10
+    assert crowded.plan.error(5).mean_absolute == pytest.approx(5, abs=0.1)
+    with pytest.raises(ParameterError, match="nothing unbiased to sum"):
+        crowded.sum([1, 2])
+
+
+def test_the_number_of_keys_moves_by_the_keys_of_a_user_and_not_by_what_they_count() -> None:
+    # A user has 10 keys and counts 100 on each: the margin is that of 10 keys, not of 1000 counts.
+    few, many = Contribution(10, Fraction(100), "user"), Contribution(1000, Fraction(1), "user")
+    laws = []
+    for contribution in (few, many):
+        problem = make_problem(epsilon=50.0, delta=1e-9, sensitivity=1000, contribution=contribution)
+        law = SupportSize.plan(problem, 0.05).law
+        laws.append(law)
+        assert float(sizing_loss(problem, law)) * 1000 == pytest.approx(0.05 * 50, rel=1e-4)
+        assert moved_keys(problem) == contribution.keys
+    assert float(laws[0].rate) == pytest.approx(100 * float(laws[1].rate), rel=1e-6)
 
 
 def test_signed_real_and_cut_values_work() -> None:

@@ -127,7 +127,7 @@ def test_sums_of_integers_do_not_depend_on_order_or_parts(
 
     plan = sparsedp.plan(1.0, nonzero=10, domain=6, mechanism="tight-alp", parts=3, signed=True)
     assert isinstance(plan, DivisiblePlan)
-    work = PartWork(plan, plan.draw_partition(ReproducibleRandomness(1)), Fraction(1), PartStreams(2))
+    work = PartWork(plan, plan.draw_partition(ReproducibleRandomness(1)), Fraction(1), PartStreams(2, bytes(32)))
     by_parts: dict[int, int] = {}
     for part in range(3):
         own = work.partition.part_of(ids) == part

@@ -9,8 +9,8 @@ import pytest
 
 import sparsedp
 from sparsedp.hashing import KeySpace
+from sparsedp.mechanisms.sizing import EffectiveSize
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.planning import Sizing
 from sparsedp.randomness import reproducible_for_tests
 
 KEYS = 400
@@ -23,17 +23,17 @@ class Watch:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sized: list[int] = []
         self.built: set[int] = set()
-        total, build = Sizing.total, TightAlpPlan.build_part
+        count, build = EffectiveSize.count, TightAlpPlan.build_part
 
-        def watched_total(sizing: Sizing, cells: Any, upper: int | None = None) -> int:
+        def watched_total(sizing: EffectiveSize, cells: Any, upper: int | None = None) -> int:
             self.sized.append(int(np.count_nonzero(cells)))
-            return total(sizing, cells, upper)
+            return count(sizing, cells, upper)
 
         def watched_build(plan: TightAlpPlan, part: int, partition: Any, ids: Any, counts: Any, randomness: Any) -> Any:
             self.built |= set(ids[counts != 0].tolist())
             return build(plan, part, partition, ids, counts, randomness)
 
-        monkeypatch.setattr(Sizing, "total", watched_total)
+        monkeypatch.setattr(EffectiveSize, "count", watched_total)
         monkeypatch.setattr(TightAlpPlan, "build_part", watched_build)
 
 
@@ -88,13 +88,13 @@ def test_whole_counts_are_not_rounded_at_all(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_size_is_that_of_cut_values(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[int] = []
-    total = Sizing.total
+    count = EffectiveSize.count
 
-    def watched(sizing: Sizing, cells: Any, upper: int | None = None) -> int:
-        found.append(total(sizing, cells, upper))
+    def watched(sizing: EffectiveSize, cells: Any, upper: int | None = None) -> int:
+        found.append(count(sizing, cells, upper))
         return found[-1]
 
-    monkeypatch.setattr(Sizing, "total", watched)
+    monkeypatch.setattr(EffectiveSize, "count", watched)
     for parts in (1, 2):
         release = sparsedp.release(
             (np.arange(KEYS), np.full(KEYS, 50.0)), epsilon=0.1, step=1.0, upper=2, parts=parts, mechanism="tight-alp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -12,26 +13,20 @@ from typing import cast
 import numpy as np
 
 from .contributions import BoundedCounts, Contribution
-from .errors import ParameterError
+from .errors import OverloadWarning, ParameterError
 from .files import Contents, check_new, staged, write_header, write_part
 from .hashing import KeySpace, Partition
 from .inputs import Cells, CountsLike, Pairs, Sums, check_key_type, check_row, cut, key_ids, read_pairs
 from .keeping import keep
-from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, create_plan, mechanism_named
-from .naming import NamedCells, distinct_rows, named_cells, named_sums, rereadable
-from .planning import (
-    SIZING_SHARE,
-    Sizing,
-    check_sizing_share,
-    make_problem,
-    positive_fraction,
-    resolve_mechanism,
-)
+from .mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, Sizing, create_plan, mechanism_named
+from .mechanisms.retrieval import RetrievalPlan
+from .naming import NamedCells, Rows, distinct_rows, named_cells, named_sums, rereadable
+from .planning import check_sizing_share, make_problem, positive_fraction, resolve_mechanism, weighed
 from .portions import PartWork, Values
 from .published import Release, load
 from .randomness import Randomness, Words, fresh_randomness
 from .spending import DEFAULT_DATASET, LedgerLike, account_of, spending
-from .table import add_noise
+from .table import Counts
 
 
 def release(
@@ -51,7 +46,7 @@ def release(
     path: str | os.PathLike[str] | None = None,
     keep_keys: bool = False,
     key_type: str | None = None,
-    sizing_share: float = SIZING_SHARE,
+    sizing_share: float | None = None,
     ledger: LedgerLike | None = None,
     dataset: str = DEFAULT_DATASET,
     **options: object,
@@ -69,10 +64,12 @@ def release(
     mechanism
         A name from `compare`, or "auto".
     nonzero, total
-        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding
-        and cost accuracy only when broken (for `compact` see there).
+        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding, or
+        limit it (`retrieval`), and cost accuracy only when broken (for `compact` see there). Without them the size is
+        estimated.
     sizing_share
-        Without `nonzero` and `total`, this share of ε estimates the size, where one is needed.
+        The share of ε that estimates the size where it is needed and not public (`retrieval` always counts its keys
+        with noise); planned unless given.
     upper
         A public bound on the values; larger ones are cut.
     domain
@@ -124,7 +121,7 @@ def release(
     stated = check_key_type(key_type, problem.hashed)
     # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
     draft = draft_plan(problem, mechanism, share, options)
-    plan = draft.finish(0)
+    plan = draft.finish()
 
     pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
     randomness = fresh_randomness()
@@ -136,28 +133,53 @@ def release(
     if path is not None:
         check_new(Path(path), parts)
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
-    with spending(account, problem.epsilon, problem.delta, plan.mechanism):
-        if parts > 1 and rows is None:
-            assert isinstance(plan, DivisiblePlan)
-            return _release_by_parts(draft, plan, space, ids, pairs, randomness, None if path is None else Path(path))
-        neighbours, upper = draft.problem.neighbours, draft.problem.upper_cells
-        sums = Sums.of(ids, pairs) if rows is None else named_sums(ids, rows, pairs)
-        if draft.sizing is not None:
-            # Real values are rounded for the size, and anew for the build: so the two compose, also where there is a δ.
-            total = draft.sizing.total(sums.cells(neighbours, randomness), upper)
-            plan = draft.finish(draft.noisy_sum(total, randomness))
-        counts = sums.cells(neighbours, randomness)
-        if rows is None:
-            cells = Cells(*cut(sums.ids, counts, upper))
-        else:
-            cells = named_cells(sums.ids, counts, pairs, rows, upper)
-        del sums
-        sides = _build_sides(plan, cells, randomness)
-        built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
-        if path is None:
-            return built
-        built.save(path)
-        return load(path, allow_reproducible=randomness.reproducible)
+    with spending(account, problem.epsilon, problem.delta, draft.label):
+        built = _build(draft, plan, space, ids, pairs, rows, randomness, None if path is None else Path(path))
+    return told(built)
+
+
+def _build(
+    draft: Draft,
+    plan: Plan,
+    space: KeySpace,
+    ids: Words,
+    pairs: Pairs,
+    rows: Rows | None,
+    randomness: Randomness,
+    path: Path | None,
+) -> Release:
+    """The release; rows are those whose keys are kept."""
+    if plan.problem.parts > 1 and rows is None:
+        assert isinstance(plan, DivisiblePlan)
+        return _release_by_parts(draft, plan, space, ids, pairs, randomness, path)
+    neighbours, upper = draft.problem.neighbours, draft.problem.upper_cells
+    sums = Sums.of(ids, pairs) if rows is None else named_sums(ids, rows, pairs)
+    counts = sums.cells(neighbours, randomness)
+    if draft.sizing is not None:
+        plan = draft.finish(draft.sizing.noisy([draft.sizing.count(counts, upper)], randomness))
+        if not draft.builds_what_it_counted(plan):  # real values are rounded anew, so that the two compose
+            counts = sums.cells(neighbours, randomness)
+    cells = _cells_of(sums, counts, pairs, rows, upper)
+    del sums
+    sides = _build_sides(plan, cells, randomness)
+    built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
+    if path is None:
+        return built
+    built.save(path)
+    return load(path, allow_reproducible=randomness.reproducible)
+
+
+def _cells_of(sums: Sums, counts: Counts, pairs: Pairs, rows: Rows | None, upper: int | None) -> Cells:
+    if rows is None:
+        return Cells(*cut(sums.ids, counts, upper))
+    return named_cells(sums.ids, counts, pairs, rows, upper)
+
+
+def told(release: Release) -> Release:
+    """The release, with a warning if what is published says that it is overloaded."""
+    if release.overload is not None:
+        warnings.warn(f"this release is overloaded: {release.overload}", OverloadWarning, stacklevel=3)
+    return release
 
 
 def check_parameters(
@@ -194,7 +216,7 @@ def check_parameters(
         parts=parts,
         keep_keys=keep_keys,
     )
-    return draft_plan(problem, mechanism, SIZING_SHARE, options).finish(0)
+    return draft_plan(problem, mechanism, None, options).finish()
 
 
 def _as_counted(
@@ -219,23 +241,46 @@ class Draft:
     reason: str
     options: dict[str, object]
     sizing: Sizing | None
+    open: bool  # whether the size may still decide for another mechanism
 
-    def noisy_sum(self, total: int, randomness: Randomness) -> int:
-        """The sum that `Sizing` asks for, with its noise."""
-        assert self.sizing is not None
-        return int(add_noise(np.array([total]), self.sizing.law, randomness)[0])
+    @property
+    def label(self) -> str:
+        """The mechanism, for the books."""
+        return f"{self.name} or tight-alp" if self.open else self.name
 
-    def finish(self, noisy_sum: int) -> Plan:
-        """The plan, its size known."""
-        problem = self.problem if self.sizing is None else self.sizing.sized(self.problem, noisy_sum)
-        return create_plan(self.name, self.reason, problem, self.options)
+    def finish(self, noisy: list[int] | None = None) -> Plan:
+        """The plan, its size known; without one, of the size that public bounds tell, or of the smallest."""
+        if self.sizing is None:
+            return create_plan(self.name, self.reason, self.problem, self.options)
+        problem = self.sizing.sized(self.problem, self.sizing.unknown(self.problem) if noisy is None else noisy)
+        plan = create_plan(self.name, self.reason, problem, self.options)
+        if noisy is None:
+            return plan
+        if isinstance(plan, RetrievalPlan) and self.sizing.overfull(self.problem, noisy):
+            return plan.left_empty()
+        return weighed(plan, problem) if self.open else plan
+
+    def draw_partition(self, plan: DivisiblePlan, randomness: Randomness) -> Partition:
+        """Which key belongs to which part, whatever mechanism the size will decide for."""
+        if self.open:  # the parts of hashed keys are ranges of them, and the seeds are for the blocks of tight-alp
+            first, second, row = randomness.words(3).tolist()
+            return Partition(self.problem.parts, self.problem.hashed, (first, second, row))
+        return plan.draw_partition(randomness)
+
+    def builds_what_it_counted(self, plan: Plan) -> bool:
+        """Whether the cells of the size are those of the build, rounded once."""
+        return self.sizing is not None and self.sizing.of_built_cells and plan.mechanism == self.name
 
 
-def draft_plan(problem: Problem, mechanism: str, share: float, options: dict[str, object]) -> Draft:
-    """The plan of a problem, its size open if neither `nonzero` nor `total` is known."""
+def draft_plan(problem: Problem, mechanism: str, share: float | None, options: dict[str, object]) -> Draft:
+    """The plan of a problem, its size open if it has to be estimated."""
     name, reason, problem = resolve_mechanism(problem, mechanism, share)
-    unsized = problem.entries is None and mechanism_named(name).needs_size
-    return Draft(problem, name, reason, options, Sizing.plan(problem, share) if unsized else None)
+    if mechanism == "auto" and problem.entries is not None:  # the public size decides, and costs nothing
+        chosen = weighed(create_plan(name, reason, problem, options), problem)
+        name, reason = chosen.mechanism, chosen.reason
+    sizing = mechanism_named(name).sizing(problem, share)
+    undecided = mechanism == "auto" and problem.entries is None and (problem.hashed or problem.parts == 1)
+    return Draft(problem, name, reason, options, sizing, undecided and name == "retrieval")
 
 
 def _release_by_parts(
@@ -249,7 +294,7 @@ def _release_by_parts(
 ) -> Release:
     """Each part from its share of the data; with a path, its arrays are on disk before the next part is built."""
     parts = plan.problem.parts
-    partition = plan.draw_partition(randomness)
+    partition = draft.draw_partition(plan, randomness)
     order = np.argsort(partition.part_of(ids), kind="stable")
     edges = np.searchsorted(partition.part_of(ids[order]), np.arange(parts + 1)).tolist()
 
@@ -259,9 +304,9 @@ def _release_by_parts(
 
     work = PartWork(plan, partition, pairs.unit, randomness.parts)
     if draft.sizing is not None:
-        total = sum(work.size(*share(part), draft.sizing) for part in range(parts))
-        plan = cast(DivisiblePlan, draft.finish(draft.noisy_sum(total, randomness)))
-        work = replace(work, plan=plan)
+        counted = [work.size(*share(part), draft.sizing) for part in range(parts)]
+        plan = cast(DivisiblePlan, draft.finish(draft.sizing.noisy(counted, randomness)))
+        work = replace(work, plan=plan, counted=draft.builds_what_it_counted(plan))
     if path is None:
         sides = tuple(zip(*(work.build(*share(part)) for part in range(parts)), strict=True))
         return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)

@@ -11,6 +11,8 @@
     ├── ReproducibleReleaseError         a release was built with test-only randomness
     └── MissingDependencyError (ImportError)   an optional package is needed for this
 
+A release that is fuller than planned is told by an `OverloadWarning`, from what is published of it.
+
 Every message says what was wrong, the value, and the fix. Nothing else raised while a release is built may
 depend on the data.
 """
@@ -56,6 +58,10 @@ class ReproducibleReleaseError(SparseDPError):
 
 class MissingDependencyError(SparseDPError, ImportError):
     """An optional package is not installed."""
+
+
+class OverloadWarning(UserWarning):
+    """There are far more keys than a release was sized for: its answers are honest, but say less than planned."""
 
 
 def reason_of(error: BaseException) -> str:

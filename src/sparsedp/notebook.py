@@ -69,7 +69,7 @@ def grid(header: list[str], names: list[str], rows: list[list[str] | str], note:
 
 
 def _privacy(plan: Plan) -> str:
-    return f"ε = {plan.epsilon:.6g}, δ = {plan.delta:.3g}, for {plan.problem.neighbours}"
+    return f"ε = {plan.epsilon:.6g}, δ = {plan.delta:.3g}, for {plan.problem.promise}"
 
 
 def _facts(title: str, rows: list[tuple[str, str]]) -> str:

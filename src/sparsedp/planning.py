@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from decimal import ROUND_FLOOR, Decimal
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational
-
-import numpy as np
-import numpy.typing as npt
 
 from .contributions import Contribution
 from .errors import ParameterError
 from .hashing import HASHED_DOMAIN
-from .laws import TwoSided, precise
 from .mechanisms import Plan, Problem, create_plan, mechanism_named
+from .mechanisms.base import HEADER_NBYTES
 from .mechanisms.laplace import LARGEST_DOMAIN
-from .privacy import HEADROOM, Neighbours, check_delta, check_epsilon, shown
+from .mechanisms.retrieval import RetrievalPlan
+from .mechanisms.support import LARGEST_SHARE
+from .mechanisms.tight_alp import DEFAULT_BITS
+from .privacy import Neighbours, check_delta, check_epsilon, shown
 
 # Dense counters up to this many keys take at most 8 MiB and have the least error: prefer them.
 SMALL_DOMAIN = 1 << 20
@@ -25,9 +24,10 @@ SMALL_DOMAIN = 1 << 20
 # Below, the slots of `retrieval` would need more than 64 bits.
 SMALLEST_RETRIEVAL_DELTA = 1e-14
 
+# `auto` prefers the error of `retrieval` to the space of `tight-alp`, up to this many times of it.
+MOST_TIMES = 3
+
 MOST_PARTS = 1 << 20
-MOST_DIGITS = 40  # of the noise of an estimated size: more would drown any size
-SIZING_SHARE = 0.02
 KEPT_INTEGERS = "keep_keys is for hashed keys; integers of a domain are stored as they are anyway"
 FINEST_CELL_LOSS = Fraction(1, 100)
 
@@ -123,11 +123,33 @@ def choose_mechanism(problem: Problem) -> tuple[str, str]:
     return "tight-alp", f"a sparse vector in a large domain, {kind}: small error at every count"
 
 
-def resolve_mechanism(problem: Problem, mechanism: str, sizing_share: float = 0.0) -> tuple[str, str, Problem]:
+def resolve_mechanism(problem: Problem, mechanism: str, share: float | None = None) -> tuple[str, str, Problem]:
     """The mechanism asked for by name, or the one that suits the problem, why, and the problem on its grid."""
     name, reason = choose_mechanism(problem) if mechanism == "auto" else (mechanism, Plan.reason)
-    left = 1 - Fraction(sizing_share) if problem.entries is None else Fraction(1)
-    return name, reason, coarsened(problem, left) if mechanism_named(name).coarsens else problem
+    chosen = mechanism_named(name)
+    sized = problem.entries is not None and chosen is not RetrievalPlan
+    left = Fraction(1) if sized else 1 - Fraction(LARGEST_SHARE if share is None else share)
+    return name, reason, coarsened(problem, left) if chosen.coarsens else problem
+
+
+def weighed(plan: Plan, problem: Problem) -> Plan:
+    """The choice of `auto`, now that the size is known: for few keys the margin of `retrieval` is too much space.
+
+    `problem` is the one that `tight-alp` would have, with what has been spent.
+    """
+    nbytes = plan.nbytes
+    if not isinstance(plan, RetrievalPlan) or nbytes is None or problem.entries is None:
+        return plan
+    if problem.nonzero is not None and problem.sizing_noise is not None:  # so that it is rarely too small
+        problem = replace(problem, nonzero=problem.nonzero + math.ceil(2 / float(problem.sizing_noise.rate)))
+    times = nbytes / (HEADER_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
+    if times <= MOST_TIMES:
+        return plan
+    reason = f"approximate privacy for few keys: retrieval would take {times:.0f} times the space"
+    try:
+        return create_plan("tight-alp", reason, problem, {})
+    except ParameterError:  # a ladder would be too high
+        return plan
 
 
 def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
@@ -182,49 +204,15 @@ def plan(
         parts=parts,
         keep_keys=keep_keys,
     )
-    return create_plan(*resolve_mechanism(problem, mechanism), options)
+    name, reason, problem = resolve_mechanism(problem, mechanism)
+    chosen = create_plan(name, reason, problem, options)
+    return weighed(chosen, problem) if mechanism == "auto" else chosen
 
 
-@dataclass(frozen=True)
-class Sizing:
-    """A private estimate of the number of keys that matter to an embedding, when it is not public.
-
-    It is Σ min(count, cap)/cap for a cap of about one noise scale: k for histograms where every count matters
-    (cap = 1), and n, with each key cut at one noise scale, for real vectors and small ε. A step of one count changes
-    the sum by at most one.
-    """
-
-    law: TwoSided
-    share: float
-    cap: int
-
-    @classmethod
-    def plan(cls, problem: Problem, share: float) -> Sizing:
-        """Noise that spends a share of the budget."""
-        with precise(ROUND_FLOOR):
-            law = TwoSided.with_rate(problem.step_budget * Decimal(share) * HEADROOM)
-        if len(law.magnitude.digits) > MOST_DIGITS:
-            raise ParameterError(f"sizing_share is too small to estimate a size with, got {share}")
-        return cls(law, share, math.ceil(1 / problem.step_budget))
-
-    def total(self, cells: npt.NDArray[np.int64], upper: int | None = None) -> int:
-        """The sum itself, without noise, of cells that will be cut to ±upper."""
-        return int(np.minimum(np.abs(cells), self.cap if upper is None else min(self.cap, upper)).sum())
-
-    @property
-    def margin(self) -> int:
-        """Added to the noisy sum, so that it is rarely too small: the noise is larger with probability about 1 %."""
-        return math.ceil(4 / float(self.law.rate))
-
-    def sized(self, problem: Problem, noisy_sum: int) -> Problem:
-        """The problem with its size known and the budget for it spent."""
-        size = max(1, -(-(noisy_sum + self.margin) // self.cap))
-        size = min(size, problem.domain)
-        return replace(problem, nonzero=size, sizing_loss=self.law.step_loss, sizing_noise=self.law)
-
-
-def check_sizing_share(share: float) -> float:
-    """A share in (0, 1), or `ParameterError`."""
+def check_sizing_share(share: float | None) -> float | None:
+    """A share in (0, 1), or None for the mechanism's own, or `ParameterError`."""
+    if share is None:
+        return None
     if positive_fraction("sizing_share", share) >= 1:
         raise ParameterError(f"sizing_share must be in (0, 1), got {share}")
     return float(share)

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from .hashing import Partition
 from .inputs import Cells, Pairs, cut, to_cells
-from .mechanisms import Arrays, DivisiblePlan
-from .planning import Sizing
+from .mechanisms import Arrays, DivisiblePlan, Sizing
 from .randomness import PartStreams, Randomness, Words
 
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -29,6 +28,7 @@ class PartWork:
     partition: Partition
     unit: Fraction  # what an integer value stands for
     streams: PartStreams
+    counted: bool = False  # whether the cells are those that the size was counted from
 
     def cells(self, ids: Words, values: Values, rounding: Randomness) -> Cells:
         """The non-zero cells of a part, ascending; ids may come in any order and several times."""
@@ -38,15 +38,18 @@ class PartWork:
         return Cells(*cut(sorted_ids, cells, problem.upper_cells))
 
     def size(self, part: int, ids: Words, values: Values, sizing: Sizing) -> int:
-        """What the part adds to the sum that estimates the size. It is exact: noise must be added before it is told.
+        """What is counted of the part to estimate the size. It is exact: noise must be added before it is told.
 
-        Real values are rounded with coins that the build never sees (docs/privacy.md, "Estimating the size").
+        Real values are rounded with the coins of the build where its cells are counted, and otherwise with coins that
+        it never sees (docs/privacy.md, "Estimating the size").
         """
-        return sizing.total(self.cells(ids, values, self.streams.sizing(part)).counts)
+        rounding = self.streams.coins(part) if sizing.of_built_cells else self.streams.sizing(part)
+        return sizing.count(self.cells(ids, values, rounding).counts)
 
     def build(self, part: int, ids: Words, values: Values) -> tuple[Arrays, ...]:
         """The arrays of the part: of the counts, and if they have two releases, of the negative ones."""
-        cells = self.cells(ids, values, self.streams.rounding(part))
+        rounding = self.streams.coins(part) if self.counted else self.streams.rounding(part)
+        cells = self.cells(ids, values, rounding)
         sides: tuple[Cells, ...] = (cells,)
         if self.plan.releases == 2:
             sides = (cells[cells.counts > 0], cells[cells.counts < 0].negated())

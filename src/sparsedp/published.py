@@ -81,6 +81,20 @@ class Release:
         """The name of the mechanism."""
         return self.plan.mechanism
 
+    @property
+    def filled(self) -> bool:
+        """Whether it tells the counts of keys that are not stored; if not, those are answered 0 (see `overload`)."""
+        return all(plan.filled for plan in self._observed)
+
+    @property
+    def overload(self) -> str | None:
+        """What the release says about itself if it is far fuller than it was planned for; else None."""
+        return next((plan.overload for plan in self._observed if plan.overload is not None), None)
+
+    @property
+    def _observed(self) -> list[Plan]:
+        return [self.plan.observed(side) for side in self.sides]
+
     @cached_property
     def nbytes(self) -> int:
         """Bytes of the file, or of all files, that `save` writes."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,7 @@ class Randomness:
     @property
     def parts(self) -> PartStreams:
         """Streams of their own for the parts of a release."""
-        return PartStreams(None)
+        return PartStreams(None, os.urandom(32))
 
     def words(self, count: int) -> Words:
         """The next `count` words of the stream."""
@@ -108,10 +108,21 @@ class ReproducibleRandomness(Randomness):
 
     @property
     def parts(self) -> PartStreams:
-        return PartStreams(self._seed)
+        return PartStreams(self._seed, self._key())
 
     def _key(self) -> bytes:
         return hashlib.sha256(f"sparsedp reproducible stream {self._seed}".encode()).digest()
+
+
+class KeyedRandomness(Randomness):
+    """A stream that can be had again by whoever has its key, which must be as secret as the data."""
+
+    def __init__(self, key: bytes) -> None:
+        self._secret = key
+        super().__init__()
+
+    def _key(self) -> bytes:
+        return self._secret
 
 
 @dataclass(frozen=True)
@@ -119,6 +130,7 @@ class PartStreams:
     """Where the parts of a release get their randomness: fresh where they are built, or from the seed of a test."""
 
     seed: object
+    secret: bytes = field(repr=False)
 
     def noise(self, side: int, part: int) -> Randomness:
         """The stream of the noise of one part."""
@@ -131,6 +143,10 @@ class PartStreams:
     def sizing(self, part: int) -> Randomness:
         """The stream that rounds them for the estimate of the size, which has coins of its own."""
         return self._stream("sizing", part)
+
+    def coins(self, part: int) -> Randomness:
+        """The stream that rounds them for both, the same coins each time it is asked for."""
+        return KeyedRandomness(hashlib.sha256(b"coins" + self.secret + part.to_bytes(8, "little")).digest())
 
     def _stream(self, name: str, part: int) -> Randomness:
         return Randomness() if self.seed is None else ReproducibleRandomness(f"{self.seed}, {name}, part {part}")

@@ -6,6 +6,7 @@ Parts are checked before the whole. A file beyond these limits could keep a read
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from fractions import Fraction
 from functools import singledispatch
 from itertools import pairwise
@@ -20,6 +21,7 @@ from .mechanisms.compact import FIELD_EXPONENTS, MOST_ENTRIES, MOST_VALUES, Buck
 from .mechanisms.laplace import LARGEST_DOMAIN, LaplacePlan
 from .mechanisms.retrieval import MOST_BUCKETS, NoiseBuckets, RetrievalPlan
 from .mechanisms.stability import StabilityPlan
+from .mechanisms.support import moved_keys, sizing_loss
 from .mechanisms.threshold import ThresholdPlan
 from .mechanisms.threshold_alp import ThresholdAlpPlan
 from .mechanisms.tight_alp import TightAlpPlan
@@ -108,7 +110,9 @@ def _(problem: Problem) -> Wrong:
     bounds = (problem.nonzero, problem.total, problem.upper)
     if any(bound is not None and bound <= 0 for bound in bounds) or not 0 <= problem.sizing_loss <= LARGEST_STEP_LOSS:
         yield "bounds must be positive, the loss of sizing at most that of a step"
-    if problem.sizing_noise is not None and problem.sizing_loss != problem.sizing_noise.step_loss:
+    if problem.sizing_keys is not None and (problem.sizing_noise is None or problem.sizing_keys != moved_keys(problem)):
+        yield "the keys that may come or go must be those of neighbours"
+    elif problem.sizing_noise is not None and problem.sizing_loss != _loss_of_size(problem, problem.sizing_noise):
         yield "the loss of sizing must be that of its noise"
     if problem.contribution is not None and problem.contribution.total > problem.neighbours.sensitivity:
         yield "users must not contribute more than neighbours differ by"
@@ -116,6 +120,10 @@ def _(problem: Problem) -> Wrong:
         yield "only hashed keys are kept, and only with a delta"
     if not 1 <= problem.parts <= 1 << 20:
         yield "parts must be in 1..2^20"
+
+
+def _loss_of_size(problem: Problem, noise: TwoSided) -> Decimal:
+    return noise.step_loss if problem.sizing_keys is None else sizing_loss(problem, noise)
 
 
 @check.register
@@ -243,8 +251,12 @@ def _(plan: CompactPlan) -> Wrong:
 def _(plan: RetrievalPlan) -> Wrong:
     if plan.problem.delta <= 0 or plan.problem.entries is None:
         yield "retrieval has a delta and a size"
-    if plan.system.width * 8 != plan.buckets.bits or not 0 <= plan.room <= plan.system.keys:
-        yield "the system must fit the buckets and the room"
+    if plan.system.width * 8 != plan.buckets.bits:
+        yield "the system must fit the buckets"
+    if plan.count_noise is None and (plan.problem.sizing_keys is None or plan.problem.nonzero is None):
+        yield "the noisy number of keys must be stated"
+    if (plan.count_noise is None) != (plan.room is None) or not 0 <= (plan.room or 0) <= plan.system.keys:
+        yield "the system must fit the room"
 
 
 @check.register

@@ -376,7 +376,7 @@ def test_one_draw_of_every_part_is_published_whatever_was_tried(tmp_path: Path) 
             drawn.append((part, super().build(part, ids, values)))
             return drawn[-1][1]
 
-    work = Watching(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None))
+    work = Watching(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None, bytes(32)))
     building._publish(Speculative(late), work, KeySpace(1 << 64, (1, 2)), tmp_path / "r", False)
     release = sparsedp.load(tmp_path / "r")
     sparsedp.verify(tmp_path / "r")

@@ -143,13 +143,15 @@ def info(release: File, json: Json = False) -> None:
                 "epsilon": opened.epsilon,
                 "delta": opened.delta,
                 "guarantee": guarantee(plan),
-                "neighbours": str(problem.neighbours),
+                "neighbours": problem.promise,
                 "contribution": None if problem.contribution is None else str(problem.contribution),
                 "assumption": plan.assumption,
                 "keys": _keys_of(problem) if problem.hashed else f"integers below {problem.domain}",
                 "key_kind": opened.key_space.kind,
                 "nonzero": None if estimated else problem.nonzero,
                 "estimated_size": problem.nonzero if estimated else None,
+                "filled": opened.filled,
+                "overload": opened.overload,
                 "stored": len(opened.stored().keys),
                 "bytes": size,
                 "parts": problem.parts,
@@ -165,12 +167,16 @@ def info(release: File, json: Json = False) -> None:
     print(guarantee(plan))
     print()
     print(plan)
-    if estimated:
-        # It is Σ min(count, cap)/cap for a cap of about one noise scale: see `Sizing`.
+    if estimated and problem.sizing_keys is not None:
+        print(f"  size     for about {problem.nonzero:,} keys, counted with noise")
+    elif estimated:
+        # It is Σ min(count, cap)/cap for a cap of about one noise scale: see `EffectiveSize`.
         print(
             f"  size     for {problem.nonzero:,} keys, estimated from the data with noise; keys with counts far below"
         )
         print("           the noise count as parts of one, so this is not how many keys there are")
+    if opened.overload is not None:
+        print(f"  OVERLOAD {opened.overload}")
 
 
 def _keys_of(problem: Any) -> str:

@@ -225,6 +225,7 @@ def _dry_run(
     left = None
     if account is not None:
         left = next(b for b in account.ledger.datasets() if b.dataset == account.dataset)
+    public = releasing["nonzero"] is not None or releasing["total"] is not None
     report = {
         "epsilon": plan.problem.epsilon,
         "delta": plan.problem.delta,
@@ -232,7 +233,7 @@ def _dry_run(
         "reason": plan.reason,
         "contribution": str(contribution),
         "output": str(output),
-        "expected_bytes": plan.nbytes if plan.problem.sizing_loss == 0 else None,
+        "expected_bytes": plan.nbytes if plan.problem.sizing_loss == 0 or public else None,
         "left_epsilon": None if left is None else left.left_epsilon,
         "left_delta": None if left is None else left.left_delta,
     }
@@ -288,6 +289,8 @@ def _release(
                 "delta": built.delta,
                 "bytes": built.nbytes,
                 "guarantee": guarantee(built.plan),
+                "filled": built.filled,
+                "overload": built.overload,
             }
         )
         return

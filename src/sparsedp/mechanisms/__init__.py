@@ -14,6 +14,7 @@ from .compact import CompactPlan
 from .laplace import LaplacePlan
 from .problem import LEFT_OUT, Problem
 from .retrieval import RetrievalPlan
+from .sizing import Sizing
 from .stability import StabilityPlan
 from .threshold import ThresholdPlan
 from .threshold_alp import ThresholdAlpPlan
@@ -29,6 +30,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Reader",
+    "Sizing",
     "check_privacy",
     "create_plan",
     "mechanism_named",

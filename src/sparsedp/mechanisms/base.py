@@ -26,6 +26,7 @@ from ..lazy import cached_property
 from ..randomness import Randomness, Words
 from ..table import LARGEST_COUNT, Counts, Table
 from .problem import Problem
+from .sizing import EffectiveSize, Sizing
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
@@ -94,6 +95,11 @@ class Plan(ABC):
         """The arrays of the table."""
         return TABLE_SHAPES | (KEPT_SHAPES if self.problem.keep_keys else {})
 
+    @classmethod
+    def sizing(cls, problem: Problem, share: float | None) -> Sizing | None:
+        """What has to be estimated from the data, with a share of ε, before there can be a plan."""
+        return EffectiveSize.plan(problem, share) if cls.needs_size and problem.entries is None else None
+
     @abstractmethod
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """The arrays that are published. Ids are distinct and ascend, counts are positive."""
@@ -147,6 +153,16 @@ class Plan(ABC):
     @property
     def noise_variance(self) -> float | None:
         """The variance of an unclamped estimate, in cells, where every key has the same noise; else None."""
+        return None
+
+    @property
+    def filled(self) -> bool:
+        """Whether the release tells all that it could of keys that are not stored."""
+        return True
+
+    @property
+    def overload(self) -> str | None:
+        """What to expect of a release that says by itself that it is fuller than planned; else None."""
         return None
 
     @property
@@ -255,7 +271,7 @@ class Plan(ABC):
             size += f", {self.bits_per_entry:.4g} bits per key"
         lines = [
             f"{self.mechanism} ({self.reason})",
-            f"  privacy  ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, for {self.problem.neighbours}",
+            f"  privacy  ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, for {self.problem.promise}",
             f"  space    {size}, {self.access} memory reads per lookup",
         ]
         if self.assumption is not None:

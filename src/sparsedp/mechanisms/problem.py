@@ -38,6 +38,7 @@ class Problem:
     parts: int = 1  # pieces that are built one by one, each for its share of the keys
     keep_keys: bool = field(default=False, metadata=LEFT_OUT)  # stored keys are published as they are, not only hashed
     sizing_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)  # which the estimate of the size had
+    sizing_keys: int | None = field(default=None, metadata=LEFT_OUT)  # keys that may come or go, if it counts keys
 
     @cached_property
     def step_budget(self) -> Decimal:
@@ -49,6 +50,12 @@ class Problem:
     def sized_unseen(self) -> bool:
         """Whether the noise of an estimated size is not told, as in files of format 1: its price is but claimed."""
         return self.sizing_loss > 0 and self.sizing_noise is None
+
+    @property
+    def promise(self) -> str:
+        """Between which inputs the guarantee holds, in words."""
+        few = self.sizing_keys is not None and not self.neighbours.real and self.sizing_keys < self.neighbours.distance
+        return f"{self.neighbours} in at most {self.sizing_keys} keys" if few else str(self.neighbours)
 
     @property
     def upper_cells(self) -> int | None:

@@ -3,8 +3,9 @@
 Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`. ε follows from the thresholds of the
 noise and from the integer widths of the buckets. δ is the sum of four events: a key that a neighbour lacks is stored,
 its row depends on the others', the array is too small for the keys, no seed gives independent rows. The last three
-concern hash seeds and a noisy count, never values. More keys than `nonzero` cost accuracy only: the noisy count decides
-whether the array is filled at all. Proof: docs/privacy.md, "Retrieval". Exact test: tests/test_exact_retrieval.py.
+concern hash seeds and a noisy number of keys, never values. That number sizes the array, so that every key has its
+place; a public `nonzero` only limits it, and with many more keys the array is left out, which costs accuracy only.
+Proof: docs/privacy.md, "Retrieval". Exact test: tests/test_exact_retrieval.py.
 
 Every key, present or not, is answered with the error of geometric noise at (almost) the full ε.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -23,9 +24,8 @@ import numpy as np
 from .. import _native, bounds
 from ..errors import ParameterError
 from ..hashing import Partition
-from ..laws import TwoSided, float_up, log_bounds, precise, round_up
+from ..laws import TwoSided, float_up, log_bounds, precise
 from ..lazy import cached_property
-from ..privacy import HEADROOM
 from ..progress import stage
 from ..randomness import Randomness, Words, pieces
 from ..retrieval import MOST_DEFECT, MOST_REDRAWS, LinearSystem
@@ -43,19 +43,19 @@ from .base import (
     spread_noise,
     tables_of,
 )
-from .problem import Problem
-from .threshold import TABLE_ENTRY_NBYTES
+from .problem import LEFT_OUT, Problem
+from .sizing import Sizing
+from .support import SupportSize, margin, overflow, step_delta, step_multiplier
+from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
 
-# Shares of δ: for a stored key that a neighbour lacks, for dependent rows, for an array that is too small.
-STORED_SHARE, DEPENDENCE_SHARE, OVERFLOW_SHARE = Fraction(1, 2), Fraction(1, 4), Fraction(1, 4)
-COUNT_SHARE = Decimal("0.02")  # of ε, for the noisy number of keys
+# Shares of δ: for a stored key that a neighbour lacks, and for dependent rows; the rest is for overflow.
+STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 4)
 
 # Buckets err by less than two of 2^b numbers: with 2^17 in the smallest that costs less than 2^-15 of loss, and with
 # 2^7, which a tiny δ may need, less than 2^-5.
 WANTED_BUCKET_BITS, SMALLEST_BUCKET_BITS = 17, 7
 
 MOST_BUCKETS = 1 << 13  # noisy values up to the threshold; plans stay well below
-LARGEST_EXPONENT = 1000
 
 
 @dataclass(frozen=True)
@@ -123,19 +123,27 @@ class NoiseBuckets:
 class RetrievalPlan(DivisiblePlan):
     """Large noisy counts in a table, all other keys' in the linear system; absent keys read fresh noise around zero.
 
-    Each part has a table and a system of its own, and decides by its own noisy number of keys whether it is filled.
+    Each part has a table and a system of its own, all of the same size.
     """
 
     problem: Problem
     buckets: NoiseBuckets
     system: LinearSystem
-    count_noise: TwoSided
-    room: int  # the noisy number of keys of a part may be at most this much, or nothing is filled in
+    array_filled: bool = field(default=True, metadata=LEFT_OUT)
+    # In files of format 1 each part decided by a noisy number of its own whether it is filled: at most `room`.
+    count_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)
+    room: int | None = field(default=None, metadata=LEFT_OUT)
+    parts_filled: bool = field(default=True, compare=False)  # as the arrays of such a file say
     reason: str = Plan.reason
 
     mechanism = "retrieval"
     needs_size = True
     coarsens = True
+
+    @classmethod
+    def sizing(cls, problem: Problem, share: float | None) -> Sizing | None:
+        """The number of keys, whether there is a public bound on it or not."""
+        return SupportSize.plan(problem, share) if problem.delta > 0 else None
 
     @classmethod
     def create(cls, problem: Problem) -> RetrievalPlan:
@@ -144,6 +152,9 @@ class RetrievalPlan(DivisiblePlan):
             raise ParameterError(f"retrieval needs delta > 0, got {problem.delta}; use mechanism='tight-alp'")
         if problem.entries is None:
             raise ParameterError("the size of retrieval needs nonzero= or total=; release() can estimate it")
+        if problem.sizing_noise is None:  # a plan without data takes the bound for the number
+            size = SupportSize.plan(problem)
+            problem = size.sized(problem, size.unknown(problem))
         planned = problem
         while (plan := cls._planned(planned)) is None or (plan := plan._within_budget()).buckets.bits > 64:
             # A very large ε asks for wider slots than 64 bits; less of it is spent, and the release says so.
@@ -157,21 +168,18 @@ class RetrievalPlan(DivisiblePlan):
 
     @classmethod
     def _planned(cls, problem: Problem) -> RetrievalPlan | None:
-        assert problem.entries is not None
-        buckets, step_delta = _buckets(problem, 1 - COUNT_SHARE), _step_delta(problem)
+        assert problem.sizing_noise is not None
+        buckets = _buckets(problem, Decimal(1))
         if buckets.bits > 64:
             return None
-        with precise(ROUND_FLOOR):
-            count_noise = TwoSided.with_rate(problem.step_budget * COUNT_SHARE * HEADROOM)
-        margin = count_noise.smallest_tail(step_delta * OVERFLOW_SHARE)
-        room = _entries_of_part(problem.entries, problem.parts) + margin
+        keys = _keys_of_part(problem) + margin(problem, problem.sizing_noise)
         # δ_h / (1 - p)² and p^16, with p at most 1/4 and far below
-        system = LinearSystem.smallest(room + margin, buckets.bits // 8, step_delta * DEPENDENCE_SHARE / 2)
-        return cls(problem, buckets, system, count_noise, room)
+        failure = step_delta(problem) * DEPENDENCE_SHARE / 2
+        return cls(problem, buckets, LinearSystem.smallest(keys, buckets.bits // 8, failure))
 
     def _within_budget(self) -> RetrievalPlan:
         """The plan, or one with a little more noise if the buckets' integers lose more than the budget."""
-        plan, share = self, 1 - COUNT_SHARE
+        plan, share = self, Decimal(1)
         while plan.step_loss > plan.problem.step_budget:
             with precise(ROUND_FLOOR):
                 share -= (plan.step_loss - plan.problem.step_budget) / plan.problem.step_budget + Decimal("1e-9")
@@ -183,26 +191,46 @@ class RetrievalPlan(DivisiblePlan):
             plan = replace(plan, buckets=buckets, system=replace(plan.system, width=buckets.bits // 8))
         return plan
 
+    def left_empty(self) -> RetrievalPlan:
+        """The plan without an array worth the name: for more keys than the public bound allows."""
+        one = LinearSystem.smallest(1, self.system.width, step_delta(self.problem) * DEPENDENCE_SHARE / 2)
+        return replace(self, system=one, array_filled=False)
+
     @cached_property
     def step_loss(self) -> Decimal:
-        """The loss of a step from zero or elsewhere, and that of the noisy number of keys."""
+        """The loss of a step from zero or elsewhere."""
         # When nothing is filled, a key of count one is at least not stored.
         absent = log_bounds(1 / (1 - self.buckets.noise.at_least(self.buckets.threshold - 1))).high
+        counted = Decimal(0) if self.count_noise is None else self.count_noise.step_loss
         with precise(ROUND_CEILING):
-            return max(self.buckets.noise.step_loss, self.buckets.zero_loss, absent) + self.count_noise.step_loss
+            return max(self.buckets.noise.step_loss, self.buckets.zero_loss, absent) + counted
 
     @cached_property
     def step_delta_parts(self) -> dict[str, Fraction]:
-        """The four events behind the δ of one step: stored, dependent rows, overflow, no seed."""
+        """The four events behind δ: stored, dependent rows, no seed and overflow, of one step each.
+
+        But the overflow of integer counts whose number sized the array is that of all steps together.
+        """
+        stored = self.buckets.noise.at_least(self.buckets.threshold - 1)
+        if not self.array_filled:
+            return {"stored": stored}
         defect = self.system.rank_defect
         if defect > MOST_DEFECT:
             raise AssertionError("the system is too small for its keys")
         return {
-            "stored": self.buckets.noise.at_least(self.buckets.threshold - 1),
+            "stored": stored,
             "dependent": self.system.dependence / (1 - defect) ** 2,
-            "overflow": self.count_noise.at_least(self.system.keys - self.room),
             "no seed": defect**MOST_REDRAWS,
+            "overflow": self._overflow,
         }
+
+    @property
+    def _overflow(self) -> Fraction:
+        if self.count_noise is not None and self.room is not None:
+            return self.count_noise.at_least(self.system.keys - self.room)
+        if self.problem.sizing_noise is None:
+            raise AssertionError("the noise of the number of keys is not known")
+        return overflow(self.problem, self.problem.sizing_noise, self.system.keys - _keys_of_part(self.problem))
 
     @property
     def delta_parts(self) -> dict[str, float]:
@@ -214,8 +242,12 @@ class RetrievalPlan(DivisiblePlan):
 
         An estimated size could have been another one, with more δ: the guarantee is the worst of all, not this one's.
         """
-        step = sum(self.step_delta_parts.values(), Fraction(0))
-        exact = step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9))
+        parts = dict(self.step_delta_parts)
+        at_once = Fraction(0)
+        if self.count_noise is None and not self.problem.neighbours.real:
+            at_once = parts.pop("overflow", at_once)
+        step = sum(parts.values(), Fraction(0))
+        exact = step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9)) + at_once
         return max(exact, Fraction(self.problem.delta)) if self.problem.sizing_loss else exact
 
     @property
@@ -233,11 +265,11 @@ class RetrievalPlan(DivisiblePlan):
 
     @property
     def array_shapes(self) -> dict[str, ArrayShape]:
-        return TABLE_SHAPES | {
+        shapes = TABLE_SHAPES | {
             "retrieval.slots": (np.uint8, (self.system.size * self.system.width + 8,)),
             "retrieval.seed": (np.uint64, (2,)),
-            "retrieval.filled": (np.bool_, (1,)),
         }
+        return shapes if self.count_noise is None else shapes | {"retrieval.filled": (np.bool_, (1,))}
 
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
         """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
@@ -255,17 +287,13 @@ class RetrievalPlan(DivisiblePlan):
                 advance(len(noisy))
         table = Table.sorted(np.concatenate(stored_ids), np.concatenate(stored_values))
         del stored_ids, stored_values
-        size = int(add_noise(np.array([len(ids)]), self.count_noise, randomness)[0])
-        if size <= self.room:
-            slots, seed = self.system.draw(ids, numbers, randomness)
-        else:
-            slots, seed = self.system.noise(randomness)
+        assert self.count_noise is None  # only files of format 1 have it
+        slots, seed = self.system.draw(ids, numbers, randomness) if self.array_filled else self.system.noise(randomness)
         arrays: Arrays = {
             "table.ids": table.ids,
             "table.values": table.values,
             "retrieval.slots": slots,
             "retrieval.seed": seed,
-            "retrieval.filled": np.array([size <= self.room]),
         }
         return Built(arrays, kept)
 
@@ -277,17 +305,44 @@ class RetrievalPlan(DivisiblePlan):
     def reader(self, parts: Parts) -> Reader:
         return SlotReader(self, parts)
 
+    def observed(self, parts: Parts) -> RetrievalPlan:
+        return replace(self, parts_filled=all(self.filled_parts(parts)))
+
+    @property
+    def filled(self) -> bool:
+        return self.array_filled and self.parts_filled
+
+    def filled_parts(self, parts: Parts) -> list[bool]:
+        """Which parts tell the counts of keys that are not stored."""
+        if self.count_noise is None:
+            return [self.array_filled] * len(parts)
+        return [bool(arrays["retrieval.filled"][0]) for arrays in parts]
+
+    @property
+    def overload(self) -> str | None:
+        if self.filled:
+            return None
+        return (
+            "there are more keys than its public bound allows, so its array was left empty: keys that are not stored "
+            "are answered 0, with an interval up to the threshold; release again with a larger nonzero=, or without it"
+        )
+
     def simulate(self, count: int, samples: int) -> Estimates:
         noisy = np.maximum(count + spread_noise(self.buckets.noise, samples), self.buckets.lowest)
+        if not self.filled:
+            noisy = np.where(noisy >= self.buckets.threshold, noisy, 0)
         return self.clamp(noisy.astype(np.float64))
 
     @property
-    def noise_variance(self) -> float:
-        return bounds.geometric_variance(float(self.buckets.noise.rate))
+    def noise_variance(self) -> float | None:
+        return bounds.geometric_variance(float(self.buckets.noise.rate)) if self.filled else None
 
     @property
     def expected_error_cells(self) -> float:
-        return bounds.geometric_mean_error(float(self.buckets.noise.rate))
+        rate = float(self.buckets.noise.rate)
+        if not self.filled:
+            return worst_thresholded_error(rate, self.buckets.threshold)
+        return bounds.geometric_mean_error(rate)
 
     @property
     def maximum_error_cells(self) -> float:
@@ -295,18 +350,26 @@ class RetrievalPlan(DivisiblePlan):
         return max(self.buckets.threshold, bounds.expected_maximum(float(self.buckets.noise.rate), keys))
 
     def error_with_probability_cells(self, failure: float) -> float:
-        return bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+        noise = bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+        return noise if self.filled else self.buckets.threshold + noise
 
 
 class SlotReader(Reader):
-    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into."""
+    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into.
+
+    Where the array is empty, all that is known of other keys is that they are not stored.
+    """
+
+    plan: RetrievalPlan
 
     def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
-        self.plan = plan
+        self.plan = plan.observed(parts)
+        self._tables = [table.index for table in tables_of(parts)]
+        self._filled = np.array(plan.filled_parts(parts))
         lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
         values = np.arange(plan.buckets.lowest, plan.buckets.threshold, dtype=np.float64)
         self._slots = plan.system.reader(
-            [table.index for table in tables_of(parts)],
+            self._tables,
             [arrays["retrieval.slots"] for arrays in parts],
             [arrays["retrieval.seed"] for arrays in parts],
             plan.problem.hashed,
@@ -315,37 +378,45 @@ class SlotReader(Reader):
         )
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return self._slots.read(ids)
+        return self._where_empty(ids, self._slots.read(ids), 0.0, 0.0)
 
     def estimate_one(self, id: int) -> float:
-        return self._slots.read_one(id)
+        if self.plan.filled:
+            return self._slots.read_one(id)
+        return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """A value is off by its noise; a key of which nothing else is known has count + noise below the threshold."""
+        noise = bounds.geometric_error_with_probability(float(self.plan.buckets.noise.rate), failure)
+        values = self._slots.read(ids)
+        highest = self.plan.buckets.threshold - 1 + noise
+        return (
+            self._where_empty(ids, values - noise, -noise, 0.0),
+            self._where_empty(ids, values + noise, noise, highest),
+        )
+
+    def _where_empty(self, ids: Words, answers: Estimates, offset: float, unstored: float) -> Estimates:
+        """The answers; for parts whose array is empty, what the table alone says."""
+        if not self.plan.filled:
+            problem = self.plan.problem
+            empty = ~self._filled[Partition(problem.parts, problem.hashed).part_of(ids)]
+            table = _native.TableReader(self._tables, problem.hashed, 1.0, offset, unstored)
+            answers[empty] = table.read(ids[empty])
+        return answers
+
+    def sum(self, ids: Words) -> tuple[float, float]:
+        if self.plan.overload is not None:
+            raise ParameterError(f"there is nothing unbiased to sum: {self.plan.overload}")
+        return super().sum(ids)
 
 
-def _entries_of_part(entries: int, parts: int) -> int:
-    """Keys that a part has room for: six standard deviations above its share, for accuracy only."""
-    share = entries / parts
-    return entries if parts == 1 else min(entries, math.ceil(share + 6 * math.sqrt(share) + 6))
-
-
-def _step_delta(problem: Problem) -> Fraction:
-    """The δ that one step may have."""
-    return Fraction(problem.delta) / step_multiplier(problem, problem.step_budget)
+def _keys_of_part(problem: Problem) -> int:
+    """The noisy number of keys of the fullest part."""
+    assert problem.nonzero is not None
+    return -(-problem.nonzero // problem.parts)
 
 
 def _buckets(problem: Problem, share: Decimal) -> NoiseBuckets:
     """Buckets for noise with this share of the budget, and the threshold that its share of δ allows."""
     noise = TwoSided.with_rate(problem.rate(share))
-    return NoiseBuckets.plan(noise, 1 + noise.smallest_tail(_step_delta(problem) * STORED_SHARE))
-
-
-def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
-    """δ of all neighbours per δ of one step: (e^ε - 1)/(e^w - 1), rounded up (docs/privacy.md, "Steps with a δ")."""
-    if not problem.neighbours.real and problem.neighbours.distance == 1:
-        return Fraction(1)
-    with precise(ROUND_CEILING):
-        loss = step_loss + problem.sizing_loss  # everything that a step loses
-        cell = loss.exp() - 1
-        whole = (cell if problem.neighbours.real else loss) * round_up(problem.neighbours.distance)
-        if whole > LARGEST_EXPONENT:
-            raise ParameterError(f"epsilon must be at most {LARGEST_EXPONENT} with delta > 0, got {whole:.6g}")
-        return Fraction((whole.exp() - 1) / cell * (1 + Decimal("1e-30")))
+    return NoiseBuckets.plan(noise, 1 + noise.smallest_tail(step_delta(problem) * STORED_SHARE))

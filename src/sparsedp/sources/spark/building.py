@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ... import files
-from ...building import Draft, draft_plan
+from ...building import Draft, draft_plan, told
 from ...errors import ParameterError
 from ...hashing import KeySpace
 from ...mechanisms import DivisiblePlan, Plan
-from ...planning import SIZING_SHARE, check_sizing_share, make_problem
+from ...planning import check_sizing_share, make_problem
 from ...portions import PartWork
 from ...published import Release, load
 from ...randomness import Words, fresh_randomness
@@ -61,7 +61,7 @@ def release(
     signed: bool = False,
     mechanism: str = "auto",
     parts: int = DEFAULT_PARTS,
-    sizing_share: float = SIZING_SHARE,
+    sizing_share: float | None = None,
     nulls: str = "refuse",
     ledger: LedgerLike | None = None,
     dataset: str = DEFAULT_DATASET,
@@ -84,8 +84,8 @@ def release(
     randomness = fresh_randomness()
     space = replace(KeySpace.draw(own_domain, randomness), kind=KEY_KINDS[query.key_type])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
-    with spending(account, plan.problem.epsilon, plan.problem.delta, plan.mechanism):
-        partition = plan.draw_partition(randomness)
+    with spending(account, plan.problem.epsilon, plan.problem.delta, draft.label):
+        partition = draft.draw_partition(plan, randomness)
         work = PartWork(plan, partition, query.unit, randomness.parts)
         with rows_by_part(query, space, partition, kept=draft.sizing is not None) as shares:
             if draft.sizing is not None:
@@ -94,11 +94,11 @@ def release(
                 def size(part: int, ids: Words, values: Any) -> dict[str, Any]:
                     return {"total": work.size(part, ids, values, sizing)}
 
-                exact = sum(row["total"] for row in _each_part(shares, size, "total bigint"))
-                plan = cast(DivisiblePlan, draft.finish(draft.noisy_sum(exact, randomness)))
-                work = replace(work, plan=plan)
+                counted = [row["total"] for row in _each_part(shares, size, "total bigint")]
+                plan = cast(DivisiblePlan, draft.finish(sizing.noisy(counted, randomness)))
+                work = replace(work, plan=plan, counted=draft.builds_what_it_counted(plan))
             _publish(shares, work, space, target, randomness.reproducible)
-    return load(target, allow_reproducible=randomness.reproducible)
+    return told(load(target, allow_reproducible=randomness.reproducible))
 
 
 def plan(
@@ -119,7 +119,7 @@ def plan(
     signed: bool = False,
     mechanism: str = "auto",
     parts: int = DEFAULT_PARTS,
-    sizing_share: float = SIZING_SHARE,
+    sizing_share: float | None = None,
     nulls: str = "refuse",
     **options: object,
 ) -> Plan:
@@ -141,7 +141,7 @@ def _draft(
     domain: int | None,
     mechanism: str,
     parts: int,
-    sizing_share: float,
+    sizing_share: float | None,
     options: dict[str, object],
 ) -> tuple[Draft, DivisiblePlan]:
     problem = make_problem(
@@ -164,7 +164,7 @@ def _draft(
             f"with domain= keys must be integers, and column {query.key!r} has {query.key_type} values"
         )
     draft = draft_plan(problem, mechanism, check_sizing_share(sizing_share), options)
-    return draft, cast(DivisiblePlan, draft.finish(0))  # of several parts, or it would have been refused
+    return draft, cast(DivisiblePlan, draft.finish())  # of several parts, or it would have been refused
 
 
 def _each_part(

@@ -1,0 +1,146 @@
+"""The number of non-zero keys, with noise: the size of `retrieval`.
+
+Guarantee: with a margin above the noisy number, a part has more keys than its array was made for with probability at
+most `overflow`, which is a part of δ. Between neighbours at most `moved_keys` keys come or go, so the number moves by
+that much and no more, however large counts are. Proof: docs/privacy.md, "Retrieval". Exact test:
+tests/test_exact_retrieval.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from ..bounds import geometric_mean_error
+from ..errors import ParameterError
+from ..laws import TwoSided, precise, round_down, round_up
+from ..privacy import HEADROOM
+from ..randomness import Randomness
+from ..table import Counts, add_noise
+from .problem import Problem
+from .sizing import Sizing, law_of_size
+
+OVERFLOW_SHARE = Fraction(1, 4)  # of δ, for an array that is too small
+
+# Of ε: what the number costs in noise on the counts, against the space of its margin.
+SMALLEST_SHARE, LARGEST_SHARE = 0.01, 0.05
+MOST_ERROR = 1.055  # times that of noise with all of ε on every key
+ASSUMED_KEYS = 10_000
+
+UNFILLED_CHANCE = Fraction(1, 10_000)  # that a number within its public bound seems beyond it
+LARGEST_EXPONENT = 1000
+
+
+def moved_keys(problem: Problem) -> int:
+    """How many keys may come or go: between neighbours that are integers, else in one step."""
+    if problem.neighbours.real:
+        return 1
+    steps = int(problem.neighbours.distance)
+    contribution = problem.contribution
+    if contribution is None or contribution.total != problem.neighbours.sensitivity:
+        return steps
+    return min(steps, contribution.keys)
+
+
+def sizing_loss(problem: Problem, law: TwoSided) -> Decimal:
+    """The loss of the number, spread over the steps between neighbours, rounded up."""
+    if problem.neighbours.real:
+        return law.step_loss
+    with precise(ROUND_CEILING):
+        return law.step_loss * moved_keys(problem) / round_down(problem.neighbours.distance)
+
+
+@dataclass(frozen=True)
+class SupportSize(Sizing):
+    """How many keys each part has; its array is made for as many, and a margin."""
+
+    of_built_cells = True
+
+    @classmethod
+    def plan(cls, problem: Problem, share: float | None = None) -> SupportSize:
+        """Noise that spends a share of ε: by default one that balances the margin with the noise on the counts."""
+        share = planned_share(problem) if share is None else share
+        with precise(ROUND_FLOOR):
+            rate = problem.step_budget * Decimal(share) * HEADROOM
+            if not problem.neighbours.real:
+                rate *= round_down(problem.neighbours.distance) / moved_keys(problem)
+        return cls(law_of_size(rate, share))
+
+    def count(self, cells: Counts, upper: int | None = None) -> int:
+        return int(np.count_nonzero(cells)) if upper is None or upper > 0 else 0
+
+    def noisy(self, counted: Sequence[int], randomness: Randomness) -> list[int]:
+        return [int(number) for number in add_noise(np.array(counted), self.law, randomness)]
+
+    def sized(self, problem: Problem, noisy: Sequence[int]) -> Problem:
+        keys = problem.parts * max(1, *noisy)
+        loss = sizing_loss(problem, self.law)
+        return replace(problem, nonzero=keys, sizing_loss=loss, sizing_noise=self.law, sizing_keys=moved_keys(problem))
+
+    def unknown(self, problem: Problem) -> list[int]:
+        return [0 if problem.entries is None else -(-problem.entries // problem.parts)] * problem.parts
+
+    def overfull(self, problem: Problem, noisy: Sequence[int]) -> bool:
+        if problem.entries is None:
+            return False
+        allowed = _entries_of_part(problem.entries, problem.parts)
+        return max(noisy) > allowed + self.law.smallest_tail(UNFILLED_CHANCE / problem.parts)
+
+
+def margin(problem: Problem, law: TwoSided) -> int:
+    """What is added to a noisy number: with it no key is left out, but for the share of δ that overflow has."""
+    whole = step_delta(problem) if problem.neighbours.real else Fraction(problem.delta)
+    return law.smallest_tail(whole * OVERFLOW_SHARE / _touched_parts(problem)) + moved_keys(problem) - 1
+
+
+def overflow(problem: Problem, law: TwoSided, above: int) -> Fraction:
+    """P[the keys of neighbours together are more than `above` beyond the noisy number of one of them]."""
+    return _touched_parts(problem) * law.at_least(above + 1 - moved_keys(problem))
+
+
+def planned_share(problem: Problem) -> float:
+    """The share of ε with about the least of error and space, within the error that is accepted."""
+    keys = (problem.entries or ASSUMED_KEYS) / problem.parts
+    whole = float(problem.epsilon) / float(problem.neighbours.distance)
+    margin_at_one = -math.log(problem.delta) * moved_keys(problem) / problem.epsilon
+    if problem.neighbours.real:
+        margin_at_one *= float(problem.neighbours.distance)
+    share = min(LARGEST_SHARE, max(SMALLEST_SHARE, math.sqrt(margin_at_one / (4 * keys))))
+    dense, left = geometric_mean_error(whole), float(problem.step_budget)
+    while share > SMALLEST_SHARE and geometric_mean_error(left * (1 - share)) > MOST_ERROR * dense:
+        share = max(SMALLEST_SHARE, 0.97 * share)
+    return share
+
+
+def step_delta(problem: Problem) -> Fraction:
+    """The δ that one step may have."""
+    return Fraction(problem.delta) / step_multiplier(problem, problem.step_budget)
+
+
+def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
+    """δ of all neighbours per δ of one step: (e^ε - 1)/(e^w - 1), rounded up (docs/privacy.md, "Steps with a δ")."""
+    if not problem.neighbours.real and problem.neighbours.distance == 1:
+        return Fraction(1)
+    with precise(ROUND_CEILING):
+        loss = step_loss + problem.sizing_loss  # everything that a step loses
+        cell = loss.exp() - 1
+        whole = (cell if problem.neighbours.real else loss) * round_up(problem.neighbours.distance)
+        if whole > LARGEST_EXPONENT:
+            raise ParameterError(f"epsilon must be at most {LARGEST_EXPONENT} with delta > 0, got {whole:.6g}")
+        return Fraction((whole.exp() - 1) / cell * (1 + Decimal("1e-30")))
+
+
+def _touched_parts(problem: Problem) -> int:
+    """How many parts can have other keys than before."""
+    return min(problem.parts, moved_keys(problem))
+
+
+def _entries_of_part(entries: int, parts: int) -> int:
+    """Keys that a part has room for: six standard deviations above its share, for accuracy only."""
+    share = entries / parts
+    return entries if parts == 1 else min(entries, math.ceil(share + 6 * math.sqrt(share) + 6))
