@@ -255,8 +255,18 @@ def _(plan: RetrievalPlan) -> Wrong:
         yield "the system must fit the buckets"
     if plan.count_noise is None and (plan.problem.sizing_keys is None or plan.problem.nonzero is None):
         yield "the noisy number of keys must be stated"
+    elif plan.count_noise is None and plan.array_filled and not _margin_fits(plan):
+        yield "the system must have a margin above the number of keys"
     if (plan.count_noise is None) != (plan.room is None) or not 0 <= (plan.room or 0) <= plan.system.keys:
         yield "the system must fit the room"
+
+
+def _margin_fits(plan: RetrievalPlan) -> bool:
+    noise, moved = plan.problem.sizing_noise, plan.problem.sizing_keys
+    if noise is None or moved is None or plan.problem.nonzero is None:
+        return False
+    above = plan.system.keys - -(-plan.problem.nonzero // plan.problem.parts)
+    return moved <= above <= _MOST_TAIL_STEPS * noise.magnitude.period
 
 
 @check.register
