@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .judging import Figures
+from .judging import RANGES, Figures
 
 BEGIN, END = "<!-- benchmarks.users begins -->", "<!-- benchmarks.users ends -->"
 JUDGED = 1000  # intervals that a group must have: 95 % of them is 94.3 % to 95.7 % by chance
@@ -45,9 +45,10 @@ class Block:
         return min(judged, key=lambda one: one[1]) if judged else None
 
     def __str__(self) -> str:
+        sizes = ", ".join(f"{size:,} with {name}" for name, size in self.groups.items() if name in RANGES)
         return (
-            f"m = {self.keys_per_user}: {self.keys:,} keys with counts up to {self.largest:,}, "
-            f"{self.total:,} in all; " + ", ".join(f"{size:,} {name}" for name, size in self.groups.items())
+            f"m = {self.keys_per_user}: {self.keys:,} keys with counts of {self.total:,} in all, "
+            f"{self.largest:,} at most ({sizes})"
         )
 
 
