@@ -58,10 +58,13 @@ def mechanisms(delta: float) -> list[str]:
 
 
 def ask(counts: BoundedCounts, absent: int, seed: int = 0) -> Questions:
-    """All present keys, and random strings that no identifier equals, because they begin with a digit."""
+    """All present keys, and random strings that no identifier equals, because they begin with a digit.
+
+    Sorted, because counting has no order, and which keys are frequent or summed together should repeat.
+    """
+    names, sizes = zip(*sorted(zip(counts.keys.to_pylist(), counts.units.tolist(), strict=True)), strict=True)
     drawn = np.random.default_rng(seed).integers(0, 2**63, absent).tolist()
-    present = pa.array(counts.keys.to_pylist(), pa.string())
-    return questions(pa.concat_arrays([present, pa.array([f"0x{one:x}" for one in drawn])]), counts.units, absent)
+    return questions(pa.array([*names, *(f"0x{one:x}" for one in drawn)], pa.string()), np.array(sizes), absent)
 
 
 def ours(counts: BoundedCounts, asked: Questions, delta: float, mechanism: str, releases: int) -> Iterator[Row]:

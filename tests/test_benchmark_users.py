@@ -6,6 +6,7 @@ import json
 import math
 import sys
 import sysconfig
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from benchmarks.judging import (
 )
 from benchmarks.other_libraries import Library, dealt, least, opendp_alp, opendp_gaussian, opendp_laplace, published
 from benchmarks.users_tables import BEGIN, END, Block, Row
+from sparsedp.contributions import BoundedCounts, Contribution
 from sparsedp.randomness import reproducible_for_tests
 
 
@@ -71,6 +73,19 @@ def test_keys_that_were_not_asked_for_do_not_count(small: Questions) -> None:
     found = errors(small, np.array([0.0, np.nan, 14.0, 191.0, np.nan, 3.0]))
     assert found["1–9"] == 1.0
     assert found["absent"] == 3.0
+
+
+def test_questions_do_not_depend_on_the_order_of_counting() -> None:
+    bound = Contribution(1, Fraction(1), "user")
+    asked = [
+        users.ask(BoundedCounts(pa.chunked_array([keys]), np.array(counts), Fraction(1), None, bound), 2)
+        for keys, counts in ((["b", "a", "c"], [7, 1, 2]), (["c", "b", "a"], [2, 7, 1]))
+    ]
+    for one in asked:
+        assert one.keys.to_pylist()[:3] == ["a", "b", "c"]
+        assert one.truth.tolist() == [1, 7, 2, 0, 0]
+        assert all(key.startswith("0x") for key in one.keys.to_pylist()[3:])
+    assert asked[0].keys == asked[1].keys
 
 
 def test_the_most_frequent_keys_are_those_of_the_largest_counts() -> None:
