@@ -43,6 +43,7 @@ from .base import (
     spread_noise,
     tables_of,
 )
+from .fitted import NoisyValues
 from .problem import Problem
 from .threshold import TABLE_ENTRY_NBYTES
 
@@ -299,26 +300,61 @@ class RetrievalPlan(DivisiblePlan):
 
 
 class SlotReader(Reader):
-    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into."""
+    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into.
+
+    Flat: the noisy values themselves, which are right on average. Fitted: what they tell of a key, given the table.
+    """
+
+    priors = ("flat", "fitted")
+    plan: RetrievalPlan
 
     def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
         self.plan = plan
-        lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
-        values = np.arange(plan.buckets.lowest, plan.buckets.threshold, dtype=np.float64)
-        self._slots = plan.system.reader(
-            [table.index for table in tables_of(parts)],
-            [arrays["retrieval.slots"] for arrays in parts],
-            [arrays["retrieval.seed"] for arrays in parts],
-            plan.problem.hashed,
-            lasts,
-            values,
+        self._tables = tables_of(parts)
+        self._packed = [arrays["retrieval.slots"] for arrays in parts]
+        self._seeds = [arrays["retrieval.seed"] for arrays in parts]
+        self._lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
+        self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
+        self._slots = self._reader(self._noisy.astype(np.float64))
+
+    def _reader(self, values: Estimates) -> _native.SlotReader:
+        indexes = [table.index for table in self._tables]
+        return self.plan.system.reader(
+            indexes, self._packed, self._seeds, self.plan.problem.hashed, self._lasts, values
         )
 
+    def _of_buckets(self, answers: Estimates) -> Estimates:
+        """The answers for noisy values from 0 on, for those of all buckets."""
+        return answers[np.maximum(self._noisy, 0)]
+
+    @cached_property
+    def _fit(self) -> NoisyValues:
+        values = np.concatenate([table.values for table in self._tables])
+        buckets, keys = self.plan.buckets, float(self.plan.problem.entries or 1)
+        return NoisyValues(self.plan.problem, buckets.noise, buckets.threshold, values, keys)
+
+    @cached_property
+    def _fitted(self) -> _native.SlotReader:
+        return self._reader(self._of_buckets(self._fit.medians()))
+
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return self._slots.read(ids)
+        return (self._fitted if prior == "fitted" else self._slots).read(ids)
 
     def estimate_one(self, id: int) -> float:
         return self._slots.read_one(id)
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """Flat: for every key from the law of the noise. Fitted: of keys that are not stored, from the posterior."""
+        if prior != "fitted":
+            return super().interval(ids, failure, prior)
+        noise = self.plan.error_with_probability_cells(failure)
+        low, high = self._fit.bounds(failure)
+        answers = self._fit.medians()  # which favour frequent keys, and may lie outside
+        low, high = np.minimum(low, answers), np.maximum(high, answers)
+        below, above = (
+            self._reader(self._of_buckets(bound) + shift) for bound, shift in ((low, noise), (high, -noise))
+        )
+        return below.read(ids) - noise, above.read(ids) + noise
 
 
 def _entries_of_part(entries: int, parts: int) -> int:
