@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..decoding import Decoder
 from ..fitting import Cells, Evidence, Floats, Integers, Size, Stored, count_grid, fit_keys, quantiles, tilted
 from ..ladder import Level
 from ..laws import TwoSided
 from ..lazy import cached_property
 from ..randomness import Words
-from ..table import PureStage, StableStage, Stage
+from ..table import LARGEST_COUNT, PureStage, StableStage, Stage
 from .leftover import not_stored
 from .problem import Problem
 
@@ -82,7 +83,7 @@ def fit_prior(
 def _grid(problem: Problem, stage: Stage, values: Integers) -> Integers:
     """Counts from 0 to beyond the largest stored value, or to the largest count that may be."""
     top = _top(stage)
-    largest = 2 * max(top, int(values.max(initial=0)))
+    largest = 2 * max(top, _largest(values))
     if problem.upper_cells is not None:
         top, largest = min(top, problem.upper_cells), min(largest, problem.upper_cells)
     return count_grid(1 / (_FINE * float(stage.noise.rate)), top, largest)
@@ -100,13 +101,18 @@ def _size(problem: Problem, counts: Integers) -> Size:
     return Size(keys, KNOWN_SPREAD + noise / keys, np.minimum(counts / cap, 1.0))
 
 
+def _largest(values: Integers) -> int:
+    """The largest stored value; what a damaged file may have beyond is cut."""
+    return min(int(values.max(initial=0)), LARGEST_COUNT)
+
+
 def _top(stage: Stage) -> int:
     return stage.threshold + math.ceil(_UNSTORED_SCALES / float(stage.noise.rate))
 
 
 def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
     """The table: intervals from T on, the first as wide as half the noise and each next one twice as wide."""
-    rate, largest = float(stage.noise.rate), int(values.max(initial=0))
+    rate, largest = float(stage.noise.rate), _largest(values)
     edges, width = [stage.threshold], math.ceil(0.5 / rate)
     while edges[-1] < largest:
         edges.append(edges[-1] + width)
@@ -117,6 +123,19 @@ def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
         zeros = float(stage.passing.chance[1] * stage.domain) * np.exp(-rate * beyond)
     reach = np.array([1 - not_stored(replace(stage, threshold=edge), counts) for edge in edges])
     return Stored.count(values, np.array(edges, np.float64), reach, zeros)
+
+
+@dataclass(frozen=True)
+class FittedDecoder(Decoder):
+    """Answers for patterns. Means and intervals follow the law of the keys, medians favour frequent ones (`tilted`)."""
+
+    rate: float = 1.0  # of the noise
+
+    def estimates(self, estimator: str, prior: str) -> Floats:
+        if estimator != "median":
+            return super().estimates(estimator, prior)
+        joint = self.likelihood * self.unstored[:, None]
+        return quantiles(self.grid, joint, tilted(self.grid, joint, self.fitted, self.rate), 0.5)
 
 
 class NoisyValues:
@@ -137,13 +156,14 @@ class NoisyValues:
         joint[:, 0] /= 1 - ratio
         return joint
 
+    @cached_property
     def medians(self) -> Floats:
         """The answers for the values 0..T - 1."""
         fit = self._fit
         return quantiles(fit.grid, self._joint, tilted(fit.grid, self._joint, fit.law, self._rate), 0.5)
 
     def bounds(self, failure: float) -> tuple[Floats, Floats]:
-        """Bounds that each miss with half of the probability, over the law of the keys."""
+        """Bounds that each miss with half of the probability over the law of the keys, around the answers."""
         fit = self._fit
         low, high = (quantiles(fit.grid, self._joint, fit.law, level) for level in (failure / 2, 1 - failure / 2))
-        return low, high
+        return np.minimum(low, self.medians), np.maximum(high, self.medians)

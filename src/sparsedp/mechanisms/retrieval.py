@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -316,6 +317,7 @@ class SlotReader(Reader):
         self._lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
         self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
         self._slots = self._reader(self._noisy.astype(np.float64))
+        self._bounds = lru_cache(maxsize=8)(self._bounds_of)
 
     def _reader(self, values: Estimates) -> _native.SlotReader:
         indexes = [table.index for table in self._tables]
@@ -335,7 +337,7 @@ class SlotReader(Reader):
 
     @cached_property
     def _fitted(self) -> _native.SlotReader:
-        return self._reader(self._of_buckets(self._fit.medians()))
+        return self._reader(self._of_buckets(self._fit.medians))
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
         return (self._fitted if prior == "fitted" else self._slots).read(ids)
@@ -348,13 +350,13 @@ class SlotReader(Reader):
         if prior != "fitted":
             return super().interval(ids, failure, prior)
         noise = self.plan.error_with_probability_cells(failure)
-        low, high = self._fit.bounds(failure)
-        answers = self._fit.medians()  # which favour frequent keys, and may lie outside
-        low, high = np.minimum(low, answers), np.maximum(high, answers)
-        below, above = (
-            self._reader(self._of_buckets(bound) + shift) for bound, shift in ((low, noise), (high, -noise))
-        )
+        below, above = self._bounds(failure, noise)
         return below.read(ids) - noise, above.read(ids) + noise
+
+    def _bounds_of(self, failure: float, noise: float) -> tuple[_native.SlotReader, _native.SlotReader]:
+        """Readers of bounds that are off by the noise, which will be taken from or added to stored values too."""
+        low, high = self._fit.bounds(failure)
+        return self._reader(self._of_buckets(low + noise)), self._reader(self._of_buckets(high - noise))
 
 
 def _entries_of_part(entries: int, parts: int) -> int:

@@ -23,7 +23,6 @@ from .. import _native, bounds
 from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, poisson_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
-from ..fitting import tilted
 from ..hashing import Partition
 from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder, Recipe, count_gaps, spread_anchors
 from ..laws import log_bounds
@@ -43,7 +42,7 @@ from .base import (
     spread_noise,
     tables_of,
 )
-from .fitted import Fit, Symbols, fit_prior
+from .fitted import Fit, FittedDecoder, Symbols, fit_prior
 from .leftover import (
     assumed_above,
     expected_stored,
@@ -272,32 +271,21 @@ class TightReader(Reader):
     plan: TightAlpPlan
 
     def __init__(self, plan: TightAlpPlan, parts: Parts) -> None:
-        self.plan = plan.observed(parts)
+        self.plan, self._arrays = plan.observed(parts), parts
         self._tables = [table.index for table in tables_of(parts)]
         self._parts = [arrays["embedding.blocks"] for arrays in parts]
         self._seeds = parts[0]["embedding.seeds"]
         self._values = lru_cache(maxsize=8)(lambda *kind: self._decoder(*kind).estimates(*kind))
-        self._intervals = lru_cache(maxsize=8)(lambda fail, prior: self._decoder("", prior).intervals(fail, prior))
-        self._fit = lru_cache(maxsize=1)(lambda: plan.fit(parts))
+        self._intervals = lru_cache(maxsize=8)(lambda *kind: self._decoder("median", kind[1]).intervals(*kind))
         self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._values(*kind)))
 
     def _decoder(self, estimator: str, prior: str) -> Decoder:
-        if prior != "fitted":
-            return self.plan.decoder
-        return self._tilted if estimator == "median" else self._fitted
+        return self._fitted if prior == "fitted" and estimator != "paper" else self.plan.decoder
 
     @cached_property
-    def _fitted(self) -> Decoder:
-        """By the law of the keys: covers, and has the right mean, on average over them."""
-        fit = self._fit()
-        return Decoder(self.plan.blocks.ladder, self.plan.loads, fit.grid, fit.unstored, fit.law)
-
-    @cached_property
-    def _tilted(self) -> Decoder:
-        """With more weight on frequent keys."""
-        law, rate = self._fitted, float(self.plan.stage.noise.rate)
-        joint = law.likelihood * law.unstored[:, None]
-        return replace(law, fitted=tilted(law.grid, joint, law.fitted, rate))
+    def _fitted(self) -> FittedDecoder:
+        fit, rate = self.plan.fit(self._arrays), float(self.plan.stage.noise.rate)
+        return FittedDecoder(self.plan.blocks.ladder, self.plan.loads, fit.grid, fit.unstored, fit.law, rate=rate)
 
     def _reader(self, values: Floats, factor: float = 1.0, offset: float = 0.0) -> _native.BlockReader:
         return self.plan.blocks.reader(self._tables, self._parts, self._seeds, values, factor, offset)
