@@ -128,11 +128,12 @@ class Size:
 
 def fit_keys(counts: Integers, size: Size, evidence: Sequence[Evidence]) -> Floats:
     """The number of keys of each of these counts, which ascend from 1."""
-    logs = np.log2(counts.astype(np.float64))
+    points = counts.astype(np.float64)
+    logs = np.log2(points)
     knots = np.arange(max(2, math.ceil(logs[-1]) + 1), dtype=np.float64)
     hats = np.maximum(1 - np.abs(logs[:, None] - knots), 0.0)
-    borders = np.sqrt(counts[1:].astype(np.float64) * counts[:-1])
-    last = counts[-1] ** 2 / borders[-1] if len(borders) else 2.0
+    borders = np.sqrt(points[1:] * points[:-1])
+    last = points[-1] ** 2 / borders[-1] if len(borders) else 2.0
     widths = np.diff(np.log2(np.concatenate([[2**-0.5], borders, [last]])))
     widths[0] *= SINGLETONS
 

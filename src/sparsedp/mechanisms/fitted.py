@@ -126,44 +126,56 @@ def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
 
 
 @dataclass(frozen=True)
-class FittedDecoder(Decoder):
-    """Answers for patterns. Means and intervals follow the law of the keys, medians favour frequent ones (`tilted`)."""
+class Posterior:
+    """What outcomes tell of a count. Answers favour frequent keys (`tilted`), and so do upper bounds."""
 
-    rate: float = 1.0  # of the noise
-
-    def estimates(self, estimator: str, prior: str) -> Floats:
-        if estimator != "median":
-            return super().estimates(estimator, prior)
-        joint = self.likelihood * self.unstored[:, None]
-        return quantiles(self.grid, joint, tilted(self.grid, joint, self.fitted, self.rate), 0.5)
-
-
-class NoisyValues:
-    """Answers for noisy values below a threshold T, from the stored values and the number of keys alone."""
-
-    def __init__(self, problem: Problem, noise: TwoSided, threshold: int, values: Integers, keys: float) -> None:
-        stage = StableStage(noise, threshold, 1, Fraction(1))  # which stores a count from 1 on if it reaches T
-        self._fit = fit_prior(problem, stage, values, keys=keys)
-        self._rate, self._threshold = float(noise.rate), threshold
+    grid: Integers
+    joint: Floats  # P[outcome, not stored | count], a row for each count
+    law: Floats
+    rate: float  # of the noise
 
     @cached_property
-    def _joint(self) -> Floats:
-        """P[noisy value | count] for the values 0..T - 1; 0 stands for all below, which tell the same."""
-        ratio = math.exp(-self._rate)
-        counts = self._fit.grid[:, None].astype(np.float64)
-        away = np.abs(np.arange(self._threshold) - counts)
-        joint: Floats = (1 - ratio) / (1 + ratio) * np.exp(-self._rate * away)
-        joint[:, 0] /= 1 - ratio
-        return joint
+    def _tilted(self) -> Floats:
+        return tilted(self.grid, self.joint, self.law, self.rate)
 
     @cached_property
     def medians(self) -> Floats:
-        """The answers for the values 0..T - 1."""
-        fit = self._fit
-        return quantiles(fit.grid, self._joint, tilted(fit.grid, self._joint, fit.law, self._rate), 0.5)
+        """The answer for each outcome."""
+        return quantiles(self.grid, self.joint, self._tilted, 0.5)
 
     def bounds(self, failure: float) -> tuple[Floats, Floats]:
-        """Bounds that each miss with half of the probability over the law of the keys, around the answers."""
-        fit = self._fit
-        low, high = (quantiles(fit.grid, self._joint, fit.law, level) for level in (failure / 2, 1 - failure / 2))
+        """Bounds that each miss with at most half of the probability, on average over the law of the keys."""
+        low = quantiles(self.grid, self.joint, self.law, failure / 2)
+        high = quantiles(self.grid, self.joint, self._tilted, 1 - failure / 2)
         return np.minimum(low, self.medians), np.maximum(high, self.medians)
+
+
+@dataclass(frozen=True)
+class FittedDecoder(Decoder):
+    """Answers for patterns."""
+
+    rate: float = 1.0  # of the noise
+
+    @cached_property
+    def _posterior_of_keys(self) -> Posterior:
+        return Posterior(self.grid, self.likelihood * self.unstored[:, None], self.fitted, self.rate)
+
+    def estimates(self, estimator: str, prior: str) -> Floats:
+        return self._posterior_of_keys.medians if estimator == "median" else super().estimates(estimator, prior)
+
+    def intervals(self, failure: float, prior: str) -> tuple[Floats, Floats]:
+        return self._posterior_of_keys.bounds(failure)
+
+
+def posterior_of_noisy(problem: Problem, noise: TwoSided, threshold: int, values: Integers, keys: float) -> Posterior:
+    """Answers for noisy values below a threshold T, from the stored values and the number of keys alone.
+
+    Outcomes are the values 0..T - 1; 0 stands for all below too, which tell the same.
+    """
+    stage = StableStage(noise, threshold, 1, Fraction(1))  # which stores a count from 1 on if it reaches T
+    fit = fit_prior(problem, stage, values, keys=keys)
+    rate = float(noise.rate)
+    ratio = math.exp(-rate)
+    joint = (1 - ratio) / (1 + ratio) * np.exp(-rate * np.abs(np.arange(threshold) - fit.grid[:, None].astype(float)))
+    joint[:, 0] /= 1 - ratio
+    return Posterior(fit.grid, joint, fit.law, rate)

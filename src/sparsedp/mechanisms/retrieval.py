@@ -44,7 +44,7 @@ from .base import (
     spread_noise,
     tables_of,
 )
-from .fitted import NoisyValues
+from .fitted import Posterior, posterior_of_noisy
 from .problem import Problem
 from .threshold import TABLE_ENTRY_NBYTES
 
@@ -330,10 +330,10 @@ class SlotReader(Reader):
         return answers[np.maximum(self._noisy, 0)]
 
     @cached_property
-    def _fit(self) -> NoisyValues:
+    def _fit(self) -> Posterior:
         values = np.concatenate([table.values for table in self._tables])
         buckets, keys = self.plan.buckets, float(self.plan.problem.entries or 1)
-        return NoisyValues(self.plan.problem, buckets.noise, buckets.threshold, values, keys)
+        return posterior_of_noisy(self.plan.problem, buckets.noise, buckets.threshold, values, keys)
 
     @cached_property
     def _fitted(self) -> _native.SlotReader:
