@@ -190,7 +190,7 @@ def tilted(grid: Integers, joint: Floats, law: Floats, rate: float) -> Floats:
 
     The posterior median has the least error over all keys, and gets there by answering next to nothing for all but
     the surest of the frequent ones: at four noise scales one key of many thousands is as likely a fluke. With the
-    weight (1 + count/scale)^t errors on frequent keys count for more; t = 1 is a mean over rows more than over keys.
+    weight (1 + count/scale)^t errors on frequent keys count for more: t = 1 is a mean over keys and over rows.
     The largest t is taken that gives away no more than a share of the lead over dense noise and over a table alone.
     """
     unstored = joint.sum(axis=1)

@@ -24,8 +24,8 @@ from .leftover import not_stored
 from .problem import Problem
 
 # The prior is about keys that occur. Some that are asked do not, and a law without zeros would have no answer for them
-# when all keys are large. A fifth costs present keys next to nothing: most are small, or far from zero. Values that
-# were rounded at random to a grid are often zero on it, though their key occurs.
+# when all keys are large. A tenth costs keys that occur nothing; with a fifth, counts of 1 would be answered 0 where a
+# third of the keys have them. Counts that were rounded at random to a grid are mostly zero there, though the key occurs.
 ZERO_SHARE, ROUNDED_ZERO_SHARE = 0.1, 0.75
 
 # Standard deviations of the logarithm of a number of keys: one that was counted, the size of a plan, any other bound.
@@ -167,10 +167,13 @@ class FittedDecoder(Decoder):
         return self._posterior_of_keys.bounds(failure)
 
 
-def posterior_of_noisy(problem: Problem, noise: TwoSided, threshold: int, values: Integers, keys: float) -> Posterior:
+def posterior_of_noisy(
+    problem: Problem, noise: TwoSided, threshold: int, values: Integers, keys: float | None
+) -> Posterior:
     """Answers for noisy values below a threshold T, from the stored values and the number of keys alone.
 
-    Outcomes are the values 0..T - 1; 0 stands for all below too, which tell the same.
+    Without a number of keys the size that the problem states has to do. Outcomes are the values 0..T - 1; 0 stands for
+    all below too, which tell the same.
     """
     stage = StableStage(noise, threshold, 1, Fraction(1))  # which stores a count from 1 on if it reaches T
     fit = fit_prior(problem, stage, values, keys=keys)

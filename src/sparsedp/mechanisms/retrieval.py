@@ -332,8 +332,9 @@ class SlotReader(Reader):
     @cached_property
     def _fit(self) -> Posterior:
         values = np.concatenate([table.values for table in self._tables])
-        buckets, keys = self.plan.buckets, float(self.plan.problem.entries or 1)
-        return posterior_of_noisy(self.plan.problem, buckets.noise, buckets.threshold, values, keys)
+        problem, buckets = self.plan.problem, self.plan.buckets
+        keys = None if problem.sizing_noise is not None else float(problem.entries or 1)
+        return posterior_of_noisy(problem, buckets.noise, buckets.threshold, values, keys)
 
     @cached_property
     def _fitted(self) -> _native.SlotReader:
