@@ -245,6 +245,16 @@ def test_noisy_values_of_retrieval_stay_right_on_average() -> None:
     assert release[5] == max(noisy[5], 0.0)
 
 
+@pytest.mark.parametrize("count", [60, 100, 200])
+def test_a_table_that_tells_nothing_makes_no_prior(count: int) -> None:
+    """Counts of several noise scales, of which hardly any is stored, or all. Mutant: `LEAST_STORED` 0."""
+    release = released(np.full(20_000, count), "retrieval", 1e-6)
+    keys = np.arange(20_000)
+    assert np.abs(release.lookup(keys, prior="fitted") - count).mean() < 1.3 * USERS_KEYS
+    low, high = release.interval(keys, prior="fitted")
+    assert ((low <= count) & (count <= high)).mean() > 0.9
+
+
 def test_answers_of_retrieval_grow_with_the_noisy_value() -> None:
     """Mutants: buckets in another order; bounds of stored keys from the posterior."""
     release = released(heavy(), "retrieval", 1e-6)

@@ -25,11 +25,14 @@ from .problem import Problem
 
 # The prior is about keys that occur. Some that are asked do not, and a law without zeros would have no answer for them
 # when all keys are large. A tenth costs keys that occur nothing; with a fifth, counts of 1 would be answered 0 where a
-# third of the keys have them. Counts that were rounded at random to a grid are mostly zero there, though the key occurs.
+# third of the keys have them. Counts that were rounded at random to a grid are mostly zero, though their key occurs.
 ZERO_SHARE, ROUNDED_ZERO_SHARE = 0.1, 0.75
 
 # Standard deviations of the logarithm of a number of keys: one that was counted, the size of a plan, any other bound.
 KNOWN_SPREAD, STATED_SPREAD, BOUND_SPREAD = 0.3, 1.0, 3.0
+# Without symbols the table alone tells of the tail. With fewer values than this it could be any tail, and a prior would
+# take keys of several noise scales for flukes.
+LEAST_STORED = 5
 _FINE = 8  # counts of the grid in a noise scale
 _UNSTORED_SCALES = 6  # a key this many noise scales above the threshold is stored
 

@@ -44,7 +44,7 @@ from .base import (
     spread_noise,
     tables_of,
 )
-from .fitted import Posterior, posterior_of_noisy
+from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
 from .problem import Problem
 from .threshold import TABLE_ENTRY_NBYTES
 
@@ -303,7 +303,8 @@ class RetrievalPlan(DivisiblePlan):
 class SlotReader(Reader):
     """Stored keys from the table, all others from the buckets that the XORs of their slots fall into.
 
-    Flat: the noisy values themselves, which are right on average. Fitted: what they tell of a key, given the table.
+    Flat: the noisy values themselves, which are right on average. Fitted: what they tell of a key, given the table; the
+    same as flat if hardly anything is stored.
     """
 
     priors = ("flat", "fitted")
@@ -325,6 +326,9 @@ class SlotReader(Reader):
             indexes, self._packed, self._seeds, self.plan.problem.hashed, self._lasts, values
         )
 
+    def _is_fitted(self, prior: str) -> bool:
+        return prior == "fitted" and sum(len(table.ids) for table in self._tables) >= LEAST_STORED
+
     def _of_buckets(self, answers: Estimates) -> Estimates:
         """The answers for noisy values from 0 on, for those of all buckets."""
         return answers[np.maximum(self._noisy, 0)]
@@ -341,14 +345,14 @@ class SlotReader(Reader):
         return self._reader(self._of_buckets(self._fit.medians))
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return (self._fitted if prior == "fitted" else self._slots).read(ids)
+        return (self._fitted if self._is_fitted(prior) else self._slots).read(ids)
 
     def estimate_one(self, id: int) -> float:
         return self._slots.read_one(id)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Flat: for every key from the law of the noise. Fitted: of keys that are not stored, from the posterior."""
-        if prior != "fitted":
+        if not self._is_fitted(prior):
             return super().interval(ids, failure, prior)
         noise = self.plan.error_with_probability_cells(failure)
         below, above = self._bounds(failure, noise)
