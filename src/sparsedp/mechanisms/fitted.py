@@ -29,7 +29,7 @@ from .problem import Problem
 ZERO_SHARE, ROUNDED_ZERO_SHARE = 0.1, 0.75
 
 # Standard deviations of the logarithm of a number of keys: one that was counted, the size of a plan, any other bound.
-KNOWN_SPREAD, STATED_SPREAD, BOUND_SPREAD = 0.3, 1.0, 3.0
+KNOWN_SPREAD, STATED_SPREAD, BOUND_SPREAD = 0.3, 1.5, 3.0
 # Without symbols the table alone tells of the tail. With fewer values than this it could be any tail, and a prior would
 # take keys of several noise scales for flukes.
 LEAST_STORED = 5
