@@ -161,7 +161,8 @@ def test_the_top_of_a_release(visits: Path) -> None:
     assert [row["estimate"] for row in stored] == values[:3].tolist()
     Path("keys.txt").write_text("\n".join(f"page {number}" for number in range(500)))
     best = json.loads(run("top", "v.sparsedp", "-n", 2, "--candidates", "keys.txt", "--json").stdout)
-    estimates = sparsedp.load("v.sparsedp").lookup([f"page {number}" for number in range(500)])
+    pages = [f"page {number}" for number in range(500)]
+    estimates = sparsedp.load("v.sparsedp").lookup(pages, prior="fitted")
     assert [row["estimate"] for row in best] == np.sort(estimates)[::-1][:2].tolist()
 
 

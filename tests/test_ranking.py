@@ -51,8 +51,8 @@ def test_a_ranking_has_the_answers_of_lookups_in_descending_order(name: str) -> 
         keys = list(ranking.keys)  # type: ignore[arg-type]  # no fingerprint is there
     known = [at for at, key in enumerate(keys) if key is not None]
     asked = [keys[at] for at in known]
-    assert release.lookup(asked).tolist() == [estimates[at] for at in known]
-    low, high = release.interval(asked, 0.9)
+    assert release.lookup(asked, prior=release.table_prior).tolist() == [estimates[at] for at in known]
+    low, high = release.interval(asked, 0.9, prior=release.table_prior)
     assert low.tolist() == ranking.low[known].tolist()
     assert high.tolist() == ranking.high[known].tolist()
 
@@ -186,7 +186,7 @@ def test_the_keys_of_a_frame_are_exact(keys: Any) -> None:
     frame = release.to_pandas(keys)
     exact = keys.tolist() if hasattr(keys, "tolist") else keys
     assert frame["key"].tolist() == exact
-    assert release.lookup(frame["key"]).tolist() == frame["estimate"].tolist()
+    assert release.lookup(frame["key"], prior="fitted").tolist() == frame["estimate"].tolist()
 
 
 def test_a_ranking_becomes_a_frame() -> None:

@@ -11,7 +11,7 @@ deconvolution. A key that is not in the table also tells that its noisy count wa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -45,12 +45,6 @@ def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
     return normalised
 
 
-def keys_above(cells: int, load: Floats) -> Floats:
-    """The inverse of `poisson_load`: how many keys are higher than each height, from the law of cells."""
-    at_most = np.clip(np.cumsum(load), 1e-12, 1.0)
-    return -np.log(at_most) * cells
-
-
 @dataclass(frozen=True)
 class Decoder:
     """Posterior of a count given its pattern, on a grid of counts."""
@@ -59,7 +53,7 @@ class Decoder:
     loads: Loads
     grid: npt.NDArray[np.int64]
     unstored: Floats  # P[not stored | count], for each count of the grid
-    fitted: Floats  # prior of the counts of the grid, fitted to the loads
+    fitted: Floats = field(default_factory=lambda: np.empty(0))  # weights of the counts of the grid, if they are fitted
 
     @cached_property
     def likelihood(self) -> Floats:

@@ -112,9 +112,10 @@ class Release:
     def lookup(self, keys: object, *, estimator: str | None = None, prior: str = "flat", clamp: bool = True) -> Floats:
         """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
 
-        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers), and
-        next to the "flat" prior one that is "fitted" to the release, for when the asked keys mostly exist and are
-        small. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to [0, upper].
+        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers).
+        `tight-alp` and `retrieval` have next to the "flat" prior one that is "fitted" to the release: a law of the
+        counts of keys that occur, for tables of many keys. The other mechanisms have "paper" and "flat" only. `clamp`
+        cuts estimates to [0, upper].
         """
         if (
             isinstance(keys, np.ndarray)
@@ -134,7 +135,8 @@ class Release:
     def interval(self, keys: object, confidence: float = 0.95, *, prior: str = "flat") -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
 
-        `tight-alp` gives credible intervals, the other mechanisms the guaranteed bounds of the paper.
+        `tight-alp` gives credible intervals, the other mechanisms the guaranteed bounds of the paper. With the "fitted"
+        prior they cover on average over the keys of the data, not for each count.
         """
         _check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
@@ -188,7 +190,8 @@ class Release:
         Candidates are keys as in `lookup`; each is listed once. Stored keys are listed by their names if the release
         kept them (`keep_keys`) or has integer keys of a `domain`, and else as `Fingerprint`, which names nothing.
         `laplace` stores every key of its domain. Mechanisms that store none need candidates. Keys that are not stored
-        are not seen here: what is stored is large, or is there by chance.
+        are not seen here: what is stored is large, or is there by chance. Estimates and intervals are those of the
+        prior "fitted", where the mechanism has it.
         """
         count = whole_number("n", n)
         _check_confidence(confidence)
@@ -197,16 +200,26 @@ class Release:
             ids = self.key_space.ids(keys)
         else:
             keys, ids = None, self._stored_ids()
-        rows = largest(ids, self._estimates(ids, None, "flat", True), count)
+        prior = self.table_prior
+        rows = largest(ids, self._estimates(ids, None, prior, True), count)
         names = self._names(rows, ids) if candidates is None else take(keys, rows)
         return Ranking(
-            list(names), self._estimates(ids[rows], None, "flat", True), *self._bounds(ids[rows], confidence, "flat")
+            list(names), self._estimates(ids[rows], None, prior, True), *self._bounds(ids[rows], confidence, prior)
         )
 
     def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
-        """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate, low, high."""
+        """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate, low, high.
+
+        They are those of the prior "fitted", where the mechanism has it.
+        """
         keys = rereadable_keys(keys)
-        return as_frame(keys, self.lookup(keys), *self.interval(keys, confidence))
+        prior = self.table_prior
+        return as_frame(keys, self.lookup(keys, prior=prior), *self.interval(keys, confidence, prior=prior))
+
+    @property
+    def table_prior(self) -> str:
+        """The prior of `top` and `to_pandas`: "fitted" where the mechanism has it."""
+        return "fitted" if "fitted" in self._readers[0].priors else "flat"
 
     def _stored_ids(self) -> Words:
         if self.mechanism == "laplace":  # every key of the domain has a counter

@@ -101,7 +101,7 @@ def top(
             for texts in lines_of(stream):
                 keys = as_keys(opened, texts, integer, line)
                 line += len(texts)
-                estimates = opened.lookup(keys)
+                estimates = opened.lookup(keys, prior=opened.table_prior)
                 rows = largest(opened.key_space.ids(keys), estimates, count)
                 best += [(texts[row].as_py(), float(estimates[row])) for row in rows.tolist()]
                 best = sorted(dict(best).items(), key=lambda pair: -pair[1])[:count]

@@ -41,10 +41,10 @@ from .base import (
     Plan,
     Reader,
     spread_noise,
-    tables_of,
 )
 from .problem import LEFT_OUT, Problem
 from .sizing import Sizing
+from .slots import SlotReader
 from .support import SupportSize, margin, overflow, step_delta, step_multiplier
 from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
 
@@ -352,62 +352,6 @@ class RetrievalPlan(DivisiblePlan):
     def error_with_probability_cells(self, failure: float) -> float:
         noise = bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
         return noise if self.filled else self.buckets.threshold + noise
-
-
-class SlotReader(Reader):
-    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into.
-
-    Where the array is empty, all that is known of other keys is that they are not stored.
-    """
-
-    plan: RetrievalPlan
-
-    def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
-        self.plan = plan.observed(parts)
-        self._tables = [table.index for table in tables_of(parts)]
-        self._filled = np.array(plan.filled_parts(parts))
-        lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
-        values = np.arange(plan.buckets.lowest, plan.buckets.threshold, dtype=np.float64)
-        self._slots = plan.system.reader(
-            self._tables,
-            [arrays["retrieval.slots"] for arrays in parts],
-            [arrays["retrieval.seed"] for arrays in parts],
-            plan.problem.hashed,
-            lasts,
-            values,
-        )
-
-    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return self._where_empty(ids, self._slots.read(ids), 0.0, 0.0)
-
-    def estimate_one(self, id: int) -> float:
-        if self.plan.filled:
-            return self._slots.read_one(id)
-        return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
-
-    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """A value is off by its noise; a key of which nothing else is known has count + noise below the threshold."""
-        noise = bounds.geometric_error_with_probability(float(self.plan.buckets.noise.rate), failure)
-        values = self._slots.read(ids)
-        highest = self.plan.buckets.threshold - 1 + noise
-        return (
-            self._where_empty(ids, values - noise, -noise, 0.0),
-            self._where_empty(ids, values + noise, noise, highest),
-        )
-
-    def _where_empty(self, ids: Words, answers: Estimates, offset: float, unstored: float) -> Estimates:
-        """The answers; for parts whose array is empty, what the table alone says."""
-        if not self.plan.filled:
-            problem = self.plan.problem
-            empty = ~self._filled[Partition(problem.parts, problem.hashed).part_of(ids)]
-            table = _native.TableReader(self._tables, problem.hashed, 1.0, offset, unstored)
-            answers[empty] = table.read(ids[empty])
-        return answers
-
-    def sum(self, ids: Words) -> tuple[float, float]:
-        if self.plan.overload is not None:
-            raise ParameterError(f"there is nothing unbiased to sum: {self.plan.overload}")
-        return super().sum(ids)
 
 
 def _keys_of_part(problem: Problem) -> int:

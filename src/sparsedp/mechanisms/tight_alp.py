@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from .. import _native, bounds
-from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above, poisson_load
+from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, poisson_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
 from ..hashing import Partition
@@ -42,6 +42,7 @@ from .base import (
     spread_noise,
     tables_of,
 )
+from .fitted import Fit, FittedDecoder, Symbols, fit_prior
 from .leftover import (
     assumed_above,
     expected_stored,
@@ -58,7 +59,6 @@ from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
 DEFAULT_BITS = 40.0
 STORED_ZERO_SHARE = 0.01
-FITTED_ZERO_SHARE = 0.2
 WORST_CASE_WEIGHT = 0.04
 _FINE_GRID, _COARSE_GRID = 800, 120  # counts of a decoder, and of one that only compares plans
 
@@ -199,31 +199,34 @@ class TightAlpPlan(DivisiblePlan):
 
     def observed(self, parts: Parts) -> TightAlpPlan:
         """The plan whose loads are those of the release."""
-        counts = np.sum([arrays["embedding.symbols"] for arrays in parts], axis=0)
-        loads, at = [], 0
-        for level in self.blocks.ladder.levels:
-            loads.append(fit_load(level, counts[at : at + level.symbols]))
+        return replace(self, loads=tuple(fit_load(level, seen) for level, _, seen in self._symbols(parts)))
+
+    def _symbols(self, parts: Parts) -> Iterator[Symbols]:
+        counts, at = np.sum([arrays["embedding.symbols"] for arrays in parts], axis=0), 0
+        for level, cells in zip(self.blocks.ladder.levels, self.blocks.cells, strict=True):
+            yield Symbols(level, cells, counts[at : at + level.symbols])
             at += level.symbols
-        return replace(self, loads=tuple(loads))
+
+    def fit(self, parts: Parts) -> Fit:
+        """The prior that a release tells."""
+        values = np.concatenate([table.values for table in tables_of(parts)])
+        return fit_prior(self.problem, self.stage, values, list(self._symbols(parts)))
 
     @cached_property
     def decoder(self) -> Decoder:
         """The decoder for the plan's loads."""
         return self._decoder(_FINE_GRID)
 
-    def _decoder(self, points: int, fitted: bool = True) -> Decoder:
+    def _decoder(self, points: int) -> Decoder:
         top = self.stage.threshold + math.ceil(6 / float(self.stage.noise.rate))
         if self.problem.upper_cells is not None:
             top = min(top, max(1, self.problem.upper_cells))
         grid = np.arange(0, top + 1, max(1, top // points))
-        unstored = not_stored(self.stage, grid)
-        # Planning compares many decoders and asks none for its fitted prior.
-        prior = self._fitted_prior(grid) if fitted else np.full(len(grid), np.nan)
-        return Decoder(self.blocks.ladder, self.loads, grid, unstored, prior)
+        return Decoder(self.blocks.ladder, self.loads, grid, not_stored(self.stage, grid))
 
     def mean_errors(self) -> tuple[Counts, Floats]:
         """Counts, and the mean absolute error that each has when it is not stored, times P[not stored]."""
-        decoder = self._decoder(_COARSE_GRID, fitted=False)
+        decoder = self._decoder(_COARSE_GRID)
         grid, likelihood = decoder.grid, decoder.likelihood
         # The decoder's medians under the flat prior, row by row: planning asks for dozens of them, and np.cumsum along
         # columns takes several times as long.
@@ -235,19 +238,6 @@ class TightAlpPlan(DivisiblePlan):
         medians = grid[np.minimum((cumulative < 0.5).sum(axis=0), len(grid) - 1)]
         errors = (likelihood * np.abs(medians - grid[:, None])).sum(axis=1)
         return grid, errors * decoder.unstored
-
-    def _fitted_prior(self, grid: Counts) -> Floats:
-        """A fifth of the mass on zero, the rest on the positive counts that the loads tell of."""
-        survival = np.zeros(len(grid))
-        for level, load, cells in zip(self.blocks.ladder.levels, self.loads, self.blocks.cells, strict=True):
-            inside = (grid >= level.start) & (grid < level.start + level.height)
-            survival[inside] = keys_above(cells, load)[grid[inside] - level.start]
-        survival = np.minimum.accumulate(survival)
-        masses = np.maximum(-np.diff(survival, append=0.0), 0.0)
-        prior = np.concatenate([[0.0], masses[:-1]]) + 1e-6 * max(survival[0], 1.0) / len(grid)
-        prior[0] = FITTED_ZERO_SHARE / (1 - FITTED_ZERO_SHARE) * prior[1:].sum()
-        normalised: Floats = prior / prior.sum()
-        return normalised
 
     def simulate(self, count: int, samples: int) -> Estimates:
         """Evenly spaced quantiles of the exact law of the estimate."""
@@ -281,13 +271,21 @@ class TightReader(Reader):
     plan: TightAlpPlan
 
     def __init__(self, plan: TightAlpPlan, parts: Parts) -> None:
-        self.plan = plan.observed(parts)
+        self.plan, self._arrays = plan.observed(parts), parts
         self._tables = [table.index for table in tables_of(parts)]
         self._parts = [arrays["embedding.blocks"] for arrays in parts]
         self._seeds = parts[0]["embedding.seeds"]
-        self._values = lru_cache(maxsize=8)(self.plan.decoder.estimates)
-        self._intervals = lru_cache(maxsize=8)(self.plan.decoder.intervals)
+        self._values = lru_cache(maxsize=8)(lambda *kind: self._decoder(*kind).estimates(*kind))
+        self._intervals = lru_cache(maxsize=8)(lambda *kind: self._decoder("median", kind[1]).intervals(*kind))
         self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._values(*kind)))
+
+    def _decoder(self, estimator: str, prior: str) -> Decoder:
+        return self._fitted if prior == "fitted" and estimator != "paper" else self.plan.decoder
+
+    @cached_property
+    def _fitted(self) -> FittedDecoder:
+        fit, rate = self.plan.fit(self._arrays), float(self.plan.stage.noise.rate)
+        return FittedDecoder(self.plan.blocks.ladder, self.plan.loads, fit.grid, fit.unstored, fit.law, rate=rate)
 
     def _reader(self, values: Floats, factor: float = 1.0, offset: float = 0.0) -> _native.BlockReader:
         return self.plan.blocks.reader(self._tables, self._parts, self._seeds, values, factor, offset)

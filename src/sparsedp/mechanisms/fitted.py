@@ -1,0 +1,189 @@
+"""The prior that is fitted to a release: what tables and symbols tell of the counts of keys.
+
+It is a law of keys that occur, with an atom at zero for those that do not: see `ZERO_SHARE`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from ..decoding import Decoder
+from ..fitting import Cells, Evidence, Floats, Integers, Size, Stored, count_grid, fit_keys, quantiles, tilted
+from ..ladder import Level
+from ..laws import TwoSided
+from ..lazy import cached_property
+from ..randomness import Words
+from ..table import LARGEST_COUNT, PureStage, StableStage, Stage
+from .leftover import not_stored
+from .problem import Problem
+
+# The prior is about keys that occur. Some that are asked do not, and a law without zeros would have no answer for them
+# when all keys are large. A tenth costs keys that occur nothing; with a fifth, counts of 1 would be answered 0 where a
+# third of the keys have them. Counts that were rounded at random to a grid are mostly zero, though their key occurs.
+ZERO_SHARE, ROUNDED_ZERO_SHARE = 0.1, 0.75
+
+# Standard deviations of the logarithm of a number of keys: one that was counted, the size of a plan, any other bound.
+KNOWN_SPREAD, STATED_SPREAD, BOUND_SPREAD = 0.3, 1.5, 3.0
+# Without symbols the table alone tells of the tail. With fewer values than this it could be any tail, and a prior would
+# take keys of several noise scales for flukes.
+LEAST_STORED = 5
+_FINE = 8  # counts of the grid in a noise scale
+_UNSTORED_SCALES = 6  # a key this many noise scales above the threshold is stored
+
+
+class Symbols(NamedTuple):
+    """How many of the cells of a level show each symbol."""
+
+    level: Level
+    cells: int
+    seen: Words
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A prior for keys that are not stored, on a grid of counts."""
+
+    grid: Integers
+    law: Floats
+    unstored: Floats  # P[not stored | count]
+
+
+def zero_share(problem: Problem) -> float:
+    """The share of zeros in the prior."""
+    share = ROUNDED_ZERO_SHARE if problem.neighbours.real else ZERO_SHARE
+    return (1 + share) / 2 if problem.signed else share  # half of the keys have the other sign
+
+
+def fit_prior(
+    problem: Problem,
+    stage: Stage,
+    values: Integers,
+    symbols: Sequence[Symbols] = (),
+    keys: float | None = None,
+) -> Fit:
+    """The prior that stored values tell, and the symbols of all cells, if there are any.
+
+    `keys` is the number of keys, if it is known better than by the size that the problem states.
+    """
+    grid = _grid(problem, stage, values)
+    counts, unstored = grid[1:], not_stored(stage, grid)
+    evidence: list[Evidence] = [_stored(stage, values, counts)]
+    evidence += [Cells.count(*of_level, counts, unstored[1:]) for of_level in symbols]
+    size = _size(problem, counts) if keys is None else Size(max(keys, 1.0), KNOWN_SPREAD, np.ones(len(counts)))
+    fitted = fit_keys(counts, size, evidence)
+    zeros = zero_share(problem)
+    law = np.concatenate([[zeros], (1 - zeros) * fitted / fitted.sum()])
+    inside = grid <= max(1, _top(stage))
+    return Fit(grid[inside], law[inside], unstored[inside])
+
+
+def _grid(problem: Problem, stage: Stage, values: Integers) -> Integers:
+    """Counts from 0 to beyond the largest stored value, or to the largest count that may be."""
+    top = _top(stage)
+    largest = 2 * max(top, _largest(values))
+    if problem.upper_cells is not None:
+        top, largest = min(top, problem.upper_cells), min(largest, problem.upper_cells)
+    return count_grid(1 / (_FINE * float(stage.noise.rate)), top, largest)
+
+
+def _size(problem: Problem, counts: Integers) -> Size:
+    """What the size of a problem tells: an estimated one is Σ min(count, cap)/cap, with noise and a margin."""
+    entries, whole = float(problem.entries or 1), np.ones(len(counts))
+    if problem.sizing_noise is None:
+        stated = problem.nonzero is not None and not problem.sizing_loss
+        return Size(entries, STATED_SPREAD if stated else BOUND_SPREAD, whole)
+    if problem.sizing_keys is not None:  # the keys were counted
+        return Size(entries, KNOWN_SPREAD + 1 / (float(problem.sizing_noise.rate) * entries), whole)
+    cap = math.ceil(1 / problem.neighbours.step_budget(problem.epsilon))
+    noise = 1 / (float(problem.sizing_noise.rate) * cap)
+    keys = max(entries - 4 * noise, noise)
+    return Size(keys, KNOWN_SPREAD + noise / keys, np.minimum(counts / cap, 1.0))
+
+
+def _largest(values: Integers) -> int:
+    """The largest stored value; what a damaged file may have beyond is cut."""
+    return min(int(values.max(initial=0)), LARGEST_COUNT)
+
+
+def _top(stage: Stage) -> int:
+    return stage.threshold + math.ceil(_UNSTORED_SCALES / float(stage.noise.rate))
+
+
+def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
+    """The table: intervals from T on, the first as wide as half the noise and each next one twice as wide."""
+    rate, largest = float(stage.noise.rate), _largest(values)
+    edges, width = [stage.threshold], math.ceil(0.5 / rate)
+    while edges[-1] < largest:
+        edges.append(edges[-1] + width)
+        width *= 2
+    zeros = np.zeros(len(edges))
+    if isinstance(stage, PureStage):
+        beyond = np.array(edges, np.float64) - stage.threshold
+        zeros = float(stage.passing.chance[1] * stage.domain) * np.exp(-rate * beyond)
+    reach = np.array([1 - not_stored(replace(stage, threshold=edge), counts) for edge in edges])
+    return Stored.count(values, np.array(edges, np.float64), reach, zeros)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What outcomes tell of a count. Answers favour frequent keys (`tilted`), and so do upper bounds."""
+
+    grid: Integers
+    joint: Floats  # P[outcome, not stored | count], a row for each count
+    law: Floats
+    rate: float  # of the noise
+
+    @cached_property
+    def _tilted(self) -> Floats:
+        return tilted(self.grid, self.joint, self.law, self.rate)
+
+    @cached_property
+    def medians(self) -> Floats:
+        """The answer for each outcome."""
+        return quantiles(self.grid, self.joint, self._tilted, 0.5)
+
+    def bounds(self, failure: float) -> tuple[Floats, Floats]:
+        """Bounds that each miss with at most half of the probability, on average over the law of the keys."""
+        low = quantiles(self.grid, self.joint, self.law, failure / 2)
+        high = quantiles(self.grid, self.joint, self._tilted, 1 - failure / 2)
+        return np.minimum(low, self.medians), np.maximum(high, self.medians)
+
+
+@dataclass(frozen=True)
+class FittedDecoder(Decoder):
+    """Answers for patterns."""
+
+    rate: float = 1.0  # of the noise
+
+    @cached_property
+    def _posterior_of_keys(self) -> Posterior:
+        return Posterior(self.grid, self.likelihood * self.unstored[:, None], self.fitted, self.rate)
+
+    def estimates(self, estimator: str, prior: str) -> Floats:
+        return self._posterior_of_keys.medians if estimator == "median" else super().estimates(estimator, prior)
+
+    def intervals(self, failure: float, prior: str) -> tuple[Floats, Floats]:
+        return self._posterior_of_keys.bounds(failure)
+
+
+def posterior_of_noisy(
+    problem: Problem, noise: TwoSided, threshold: int, values: Integers, keys: float | None
+) -> Posterior:
+    """Answers for noisy values below a threshold T, from the stored values and the number of keys alone.
+
+    Without a number of keys the size that the problem states has to do. Outcomes are the values 0..T - 1; 0 stands for
+    all below too, which tell the same.
+    """
+    stage = StableStage(noise, threshold, 1, Fraction(1))  # which stores a count from 1 on if it reaches T
+    fit = fit_prior(problem, stage, values, keys=keys)
+    rate = float(noise.rate)
+    ratio = math.exp(-rate)
+    joint = (1 - ratio) / (1 + ratio) * np.exp(-rate * np.abs(np.arange(threshold) - fit.grid[:, None].astype(float)))
+    joint[:, 0] /= 1 - ratio
+    return Posterior(fit.grid, joint, fit.law, rate)

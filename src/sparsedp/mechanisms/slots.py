@@ -1,0 +1,107 @@
+"""Answers from the slots of `retrieval`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import _native, bounds
+from ..errors import ParameterError
+from ..hashing import Partition
+from ..lazy import cached_property
+from ..randomness import Words
+from .base import Estimates, Parts, Reader, tables_of
+from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
+
+if TYPE_CHECKING:
+    from .retrieval import RetrievalPlan
+
+
+class SlotReader(Reader):
+    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into.
+
+    Flat: the noisy values themselves, which are right on average. Fitted: what they tell of a key, given the table; the
+    same as flat if hardly anything is stored. Where the array is empty, all that is known of other keys is that they
+    are not stored, with any prior.
+    """
+
+    priors = ("flat", "fitted")
+    plan: RetrievalPlan
+
+    def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
+        self.plan = plan.observed(parts)
+        self._tables = tables_of(parts)
+        self._indexes = [table.index for table in self._tables]
+        self._packed = [arrays["retrieval.slots"] for arrays in parts]
+        self._seeds = [arrays["retrieval.seed"] for arrays in parts]
+        self._filled = np.array(plan.filled_parts(parts))
+        self._lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
+        self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
+        self._slots = self._reader(self._noisy.astype(np.float64))
+        self._bounds = lru_cache(maxsize=8)(self._bounds_of)
+
+    def _reader(self, values: Estimates) -> _native.SlotReader:
+        return self.plan.system.reader(
+            self._indexes, self._packed, self._seeds, self.plan.problem.hashed, self._lasts, values
+        )
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        answers = (self._fitted if self._is_fitted(prior) else self._slots).read(ids)
+        return self._where_empty(ids, answers, 0.0, 0.0)
+
+    def estimate_one(self, id: int) -> float:
+        if self.plan.filled:
+            return self._slots.read_one(id)
+        return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """Flat: from the law of the noise. Fitted: of keys that are not stored, from the posterior.
+
+        A key of which nothing else is known has count + noise below the threshold.
+        """
+        noise = bounds.geometric_error_with_probability(float(self.plan.buckets.noise.rate), failure)
+        below, above = self._bounds(failure, noise) if self._is_fitted(prior) else (self._slots, self._slots)
+        highest = self.plan.buckets.threshold - 1 + noise
+        return (
+            self._where_empty(ids, below.read(ids) - noise, -noise, 0.0),
+            self._where_empty(ids, above.read(ids) + noise, noise, highest),
+        )
+
+    def sum(self, ids: Words) -> tuple[float, float]:
+        if self.plan.overload is not None:
+            raise ParameterError(f"there is nothing unbiased to sum: {self.plan.overload}")
+        return super().sum(ids)
+
+    def _where_empty(self, ids: Words, answers: Estimates, offset: float, unstored: float) -> Estimates:
+        """The answers; for parts whose array is empty, what the table alone says."""
+        if not self.plan.filled:
+            problem = self.plan.problem
+            empty = ~self._filled[Partition(problem.parts, problem.hashed).part_of(ids)]
+            table = _native.TableReader(self._indexes, problem.hashed, 1.0, offset, unstored)
+            answers[empty] = table.read(ids[empty])
+        return answers
+
+    def _is_fitted(self, prior: str) -> bool:
+        return prior == "fitted" and sum(len(table.ids) for table in self._tables) >= LEAST_STORED
+
+    def _of_buckets(self, answers: Estimates) -> Estimates:
+        """The answers for noisy values from 0 on, for those of all buckets."""
+        return answers[np.maximum(self._noisy, 0)]
+
+    @cached_property
+    def _fit(self) -> Posterior:
+        values = np.concatenate([table.values for table in self._tables])
+        problem, buckets = self.plan.problem, self.plan.buckets
+        keys = float(problem.entries or 1) if problem.sizing_noise is None else None
+        return posterior_of_noisy(problem, buckets.noise, buckets.threshold, values, keys)
+
+    @cached_property
+    def _fitted(self) -> _native.SlotReader:
+        return self._reader(self._of_buckets(self._fit.medians))
+
+    def _bounds_of(self, failure: float, noise: float) -> tuple[_native.SlotReader, _native.SlotReader]:
+        """Readers of bounds that are off by the noise, which will be taken from or added to stored values too."""
+        low, high = self._fit.bounds(failure)
+        return self._reader(self._of_buckets(low + noise)), self._reader(self._of_buckets(high - noise))
