@@ -95,7 +95,9 @@ class Release:
             cells -= readers[1].estimate_one(id)
         return min(max(cells, low), high) * self._step
 
-    def lookup(self, keys: object, *, estimator: str | None = None, prior: str = "flat", clamp: bool = True) -> Floats:
+    def lookup(
+        self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
+    ) -> Floats:
         """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
 
         `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers), and
@@ -117,7 +119,7 @@ class Release:
             return estimates
         return self._estimates(self.key_space.ids(keys), estimator, prior, clamp)
 
-    def interval(self, keys: object, confidence: float = 0.95, *, prior: str = "flat") -> tuple[Floats, Floats]:
+    def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
 
         `tight-alp` gives credible intervals, the other mechanisms the guaranteed bounds of the paper.
@@ -125,7 +127,7 @@ class Release:
         _check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
 
-    def _bounds(self, ids: Words, confidence: float, prior: str) -> tuple[Floats, Floats]:
+    def _bounds(self, ids: Words, confidence: float, prior: str | None) -> tuple[Floats, Floats]:
         failure = (1 - confidence) / len(self.sides)
         bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
         low, high = bounds[0]
@@ -183,10 +185,10 @@ class Release:
             ids = self.key_space.ids(keys)
         else:
             keys, ids = None, self._stored_ids()
-        rows = largest(ids, self._estimates(ids, None, "flat", True), count)
+        rows = largest(ids, self._estimates(ids, None, None, True), count)
         names = self._names(rows, ids) if candidates is None else take(keys, rows)
         return Ranking(
-            list(names), self._estimates(ids[rows], None, "flat", True), *self._bounds(ids[rows], confidence, "flat")
+            list(names), self._estimates(ids[rows], None, None, True), *self._bounds(ids[rows], confidence, None)
         )
 
     def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
@@ -235,7 +237,7 @@ class Release:
     def _readers(self) -> tuple[Reader, ...]:
         return tuple(self.plan.reader(side) for side in self.sides)
 
-    def _estimates(self, ids: Words, estimator: str | None, prior: str, clamp: bool) -> Floats:
+    def _estimates(self, ids: Words, estimator: str | None, prior: str | None, clamp: bool) -> Floats:
         first, *second = (reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers)
         for other in second:
             first -= other
