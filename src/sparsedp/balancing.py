@@ -99,14 +99,15 @@ class Game:
         cost = np.ascontiguousarray((game.unstored / game.dense[:, None]).T)
         fixed = game.stored / game.dense
         learned, total = np.log(game.start), np.zeros(len(cost))
-        work = np.empty_like(cost)
+        work, scale = np.empty_like(cost), 0.0
         for t in range(1, rounds + 1):
             weights = game._mixed(np.exp(learned - learned.max()))
             np.cumsum(np.multiply(cost, weights, out=work), axis=1, out=work)
             answer = game.counts[np.count_nonzero(work < 0.5 * work[:, -1:], axis=1)]
             np.abs(np.subtract(answer[:, None], game.counts, out=work), out=work)
             ratios = np.einsum("pc,pc->c", cost, work) + fixed
-            learned += LEARNING_RATE * ratios / ratios.max()
+            scale = scale or float(weights @ ratios)  # the same in all rounds, or they would not add up
+            learned += LEARNING_RATE * ratios / scale
             total += t * answer  # later rounds know more
         return total / (rounds * (rounds + 1) / 2)
 
