@@ -89,7 +89,7 @@ def _ladders(problem: Problem, stage: Stage) -> Iterator[Ladder]:
     below = np.cumsum(budgets) - budgets
     wanted = min(float(len(budgets)), 0.8 * float(budgets.sum()))
     gaps = {bits: count_gaps(bits) for bits in SYMBOL_BITS}
-    fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(2.2 * wanted, 7)]
+    fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(3 * wanted, 7)]
     many = len(budgets) > MANY_COUNTS  # each ladder takes long, and one level is best there
     if many:
         fitting = [bits for bits in fitting if len(bits) == 1]
