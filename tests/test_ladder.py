@@ -94,7 +94,7 @@ def test_rounding_keeps_the_proportions() -> None:
     assert masses[1] == round(0.3 * 2**64)
     assert sum(masses) == 1 << 64
     assert whole_masses(np.array([[1.0, 1e-30], [0.25, 0.75]]), 8).tolist() == [[255, 1], [64, 192]]
-    assert whole_masses(np.array([[1.0, 1e-30]]), 64).tolist() == [[(1 << 64) - (1 << 12), 1 << 12]]
+    assert whole_masses(np.array([[1.0, 1e-30]]), 64).tolist() == [[(1 << 64) - (1 << 20), 1 << 20]]
 
 
 def test_ratios_are_rounded_up_by_almost_nothing() -> None:

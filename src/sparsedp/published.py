@@ -100,9 +100,10 @@ class Release:
     ) -> Floats:
         """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
 
-        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers), and
-        next to the "flat" prior one that is "fitted" to the release, for when the asked keys mostly exist and are
-        small. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to [0, upper].
+        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers). Its
+        median has the prior "balanced", by default: no count is answered much worse than dense noise would answer it.
+        Other priors are "flat", and "fitted" to the release, for when the asked keys mostly exist and are small. The
+        other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to [0, upper].
         """
         if (
             isinstance(keys, np.ndarray)
@@ -122,7 +123,8 @@ class Release:
     def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
 
-        `tight-alp` gives credible intervals, the other mechanisms the guaranteed bounds of the paper.
+        `tight-alp` gives those counts that what is published does not reject (with `prior="fitted"` credible
+        intervals), the other mechanisms the guaranteed bounds of the paper.
         """
         _check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
