@@ -32,6 +32,7 @@ LEARNING_RATE = 0.4
 LEAST_SPREAD, LARGEST_SPREAD = 0.2, 0.5
 LEAST_ERROR = 1e-3  # of dense noise, in cells: at a large ε it has next to none, and all else would be infinitely worse
 MANY_PATTERNS = 128
+FEW_COUNTS = 64
 
 
 def dense_error(rate: float, counts: Floats) -> Floats:
@@ -138,5 +139,6 @@ class Game:
     def _thinned(self) -> Game:
         """The game with fewer counts, still several in each noise scale."""
         each = 4 if self.unstored.shape[1] > MANY_PATTERNS else 8
-        step = max(1, round(1 / (self.rate * each * (self.counts[1] - self.counts[0]))))
+        fine = round(1 / (self.rate * each * (self.counts[1] - self.counts[0])))
+        step = max(1, min(fine, len(self.counts) // FEW_COUNTS))
         return Game(self.counts[::step], self.rate, self.unstored[::step], self.stored[::step])

@@ -325,12 +325,11 @@ class TightReader(Reader):
         return self._estimates(*self.check(None, None))
 
     def sum(self, ids: Words) -> tuple[float, float]:
-        """Of values that are right on average, and the variance of the sum with the square of its largest bias."""
+        """Of values that are right on average, and the variance of the sum with the square of the bias it may have."""
         own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
         total = self._reader(own.values).read(ids).sum()
         variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
-        unstored = self._reader(np.ones_like(own.values), 0.0).read(ids).sum()
-        bias = float(unstored) * own.largest_bias
+        bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
         return float(total), max(float(variance), len(ids) * own.least_variance) + bias**2
 
     @cached_property
