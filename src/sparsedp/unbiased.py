@@ -5,10 +5,10 @@ such that, over the noise, a key of count c is answered with c on average,
 
     P[stored | c] E[c + η | stored] + P[not stored | c] Σ_p P[p | c] f(p) = c      for every c,
 
-and of all such f the one with the least variance. Where there are more counts than symbols this cannot hold for all of
-them; then it nearly does. The bias that is left, up to some hundredths of a noise scale, adds up over keys too, so every
-pattern also has a value whose expectation bounds it. Such an answer is a poor one for a single key, and may be negative. Everything here reads what is published,
-so it costs no privacy.
+and of all such f one with little variance. Where there are more counts than symbols this cannot hold for all of them;
+then it nearly does. The bias that is left, up to some hundredths of a noise scale, adds up over keys too, so every
+pattern also has a value that on average bounds it. Such an answer is a poor one for a single key, and may be negative.
+Everything here reads what is published, so it costs no privacy.
 """
 
 from __future__ import annotations
