@@ -30,8 +30,7 @@ from sparsedp.table import PureStage, StableStage, Stage
 Floats = npt.NDArray[np.float64]
 GOLDEN = Path(__file__).parent / "golden"
 
-# Sensitivity, bits for each key, and the figures that were set as goals: the largest ratio to clamped dense noise over
-# all counts, and the mean one of present keys that follow the planned law.
+# Sensitivity, bits for each key, and the goal: the largest ratio to clamped dense noise over all counts.
 GOALS = {(1, 40): 1.6, (1, 60): 1.45, (5, 40): 1.35, (20, 40): 1.35, (100, 40): 1.35}
 
 

@@ -19,8 +19,8 @@ from ..table import Counts, Stage
 from .leftover import assumed_above, ladder_top, not_stored, step_factors, step_growth, stored_error
 from .problem import Problem
 
-COARSE_GRID = 120  # counts of a decoder that only compares plans
-FINALISTS, FINALIST_ROUNDS = 3, 30
+COARSE_GRID, FINALIST_GRID = 120, 400  # counts of decoders that only compare plans
+FINALISTS, FINALIST_ROUNDS = 5, 30
 CROWDED_WEIGHT = 0.1
 
 # Symbols of the levels, and the shares of a block that the first level may get: the planner tries them all.
@@ -28,7 +28,8 @@ SYMBOL_BITS: tuple[tuple[int, ...], ...] = ((3,), (4,), (5,), (6,), (7,), (4, 4)
 FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
 # Anchors get rarer with the count: by 1 + s · (budget below). Small counts need fine symbols, large ones few of them.
 SPREADS = (0.0, 0.3, 1.0)
-MANY_COUNTS = 500
+MANY_COUNTS = 100  # one level is best from there on
+SLOW_COUNTS = 500  # each ladder takes long
 
 
 def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
@@ -39,7 +40,7 @@ def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
     bounds = [_game(problem, stage, blocks).bound() for blocks in candidates]
     best, least = candidates[0], math.inf
     for i in sorted(range(len(candidates)), key=bounds.__getitem__)[:FINALISTS]:
-        game = _game(problem, stage, candidates[i])
+        game = _game(problem, stage, candidates[i], FINALIST_GRID)
         crowded = _game(problem, stage, candidates[i], uniform=True)
         objective = game.objective(game.balanced(FINALIST_ROUNDS)) + CROWDED_WEIGHT * crowded.bound()
         if objective < least:
@@ -74,8 +75,8 @@ def game_of(decoder: Decoder, stage: Stage) -> Game:
     return Game(decoder.grid.astype(np.float64), rate, unstored, stored_error(stage, decoder.grid))
 
 
-def _game(problem: Problem, stage: Stage, layout: Blocks, uniform: bool = False) -> Game:
-    grid = decoding_grid(problem, stage, COARSE_GRID)
+def _game(problem: Problem, stage: Stage, layout: Blocks, points: int = COARSE_GRID, uniform: bool = False) -> Game:
+    grid = decoding_grid(problem, stage, points)
     loads = assumed_loads(problem, stage, layout, uniform)
     unasked = np.full(len(grid), np.nan)
     return game_of(Decoder(layout.ladder, loads, grid, not_stored(stage, grid), unasked), stage)
@@ -90,12 +91,11 @@ def _ladders(problem: Problem, stage: Stage) -> Iterator[Ladder]:
     wanted = min(float(len(budgets)), 0.8 * float(budgets.sum()))
     gaps = {bits: count_gaps(bits) for bits in SYMBOL_BITS}
     fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(3 * wanted, 7)]
-    many = len(budgets) > MANY_COUNTS  # each ladder takes long, and one level is best there
-    if many:
+    if len(budgets) > MANY_COUNTS:
         fitting = [bits for bits in fitting if len(bits) == 1]
     for bits in fitting or [max(SYMBOL_BITS, key=gaps.__getitem__) if wanted > 10 else SYMBOL_BITS[0]]:
         spreads = SPREADS if len(bits) == 1 and gaps[bits] < len(budgets) else SPREADS[:1]
-        for spread in spreads[:2] if many else spreads:
+        for spread in spreads[:2] if len(budgets) > SLOW_COUNTS else spreads:
             anchors = spread_anchors(budgets / (1 + spread * below), gaps[bits])
             yield Ladder.grown(factors, Recipe(growth, tuple(anchors), bits))
 
