@@ -42,7 +42,7 @@ def test_errors_are_close_to_those_of_dense_noise() -> None:
     errors = np.abs(release.lookup(np.arange(KEYS)) - COUNTS)
     assert errors.mean() < 1.15  # dense Laplace noise: 0.93; the paper's mechanism: 6.6
     assert errors[COUNTS > 120].mean() < 1.05
-    assert release.lookup(ABSENT).mean() < 0.65  # clamped dense noise: 0.43; the flat prior: 0.75
+    assert release.lookup(ABSENT).mean() < 0.7  # clamped dense noise: 0.43; the flat prior: 0.80
     assert np.abs(release.lookup(np.arange(KEYS), prior="fitted") - COUNTS).mean() < errors.mean()
 
 
