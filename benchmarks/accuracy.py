@@ -23,7 +23,7 @@ import numpy.typing as npt
 import opendp.prelude as dp
 
 import sparsedp
-from sparsedp.mechanisms.tight_alp import DEFAULT_BITS, TightAlpPlan
+from sparsedp.mechanisms.tight_alp import BALANCED, DEFAULT_BITS, TightAlpPlan
 from sparsedp.randomness import reproducible_for_tests
 
 Floats = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ class Setting:
     mechanism: str = "tight-alp"
     epsilon: float = 1.0
     unit: float = 1.0
-    priors: tuple[str, ...] = ("flat",)
+    priors: tuple[str | None, ...] = (None,)  # None for the default of the mechanism
     options: dict[str, Any] = field(default_factory=dict)
 
     def release(self, seed: int, keys: Integers, counts: Integers) -> sparsedp.Release:
@@ -70,8 +70,10 @@ class Setting:
             return sparsedp.release((keys, values), **parameters)
 
 
-ROOMY = Setting("tight-alp, 53.5 bits", priors=("flat", "fitted"), options={"bits_per_entry": ROOMY_BITS})
-DEFAULT = Setting("tight-alp, 40 bits (default)", priors=("flat", "fitted"), options={"bits_per_entry": DEFAULT_BITS})
+ROOMY = Setting("tight-alp, 53.5 bits", priors=(None, "flat", "fitted"), options={"bits_per_entry": ROOMY_BITS})
+DEFAULT = Setting(
+    "tight-alp, 40 bits (default)", priors=(None, "flat", "fitted"), options={"bits_per_entry": DEFAULT_BITS}
+)
 PAPER = Setting("threshold-alp, the paper's", "threshold-alp")
 RETRIEVAL = Setting("retrieval, δ = 10⁻⁹", "retrieval", options={"delta": DELTA})
 MAIN = (
@@ -188,7 +190,7 @@ def measure(setting: Setting, seed: int) -> Rows:
     release = setting.release(seed, PRESENT, COUNTS)
     rows = {}
     for prior in setting.priors:
-        label = f"{setting.name}, {prior}" if setting.mechanism == "tight-alp" else setting.name
+        label = f"{setting.name}, {prior or BALANCED}" if setting.mechanism == "tight-alp" else setting.name
         low, high = release.interval(BOTH, CONFIDENCE, prior=prior)
         bias = {"all": float((release.lookup(BOTH, prior=prior, clamp=False) - TRUTH * setting.unit).mean())}
         rows[label] = {
@@ -257,22 +259,22 @@ def targets(rows: Rows, worst: dict[str, Figures], predicted: dict[str, Figures]
         return min(rows[label]["coverage"][name] for label in labels for name in RANGES)
 
     def figures(size: str) -> dict[str, tuple[float, float]]:
-        flat, fitted = rows[f"{size}, flat"]["error"], rows[f"{size}, fitted"]["error"]
+        balanced, fitted = rows[f"{size}, balanced"]["error"], rows[f"{size}, fitted"]["error"]
         ratio = worst[size]["error"] / worst[PAPER.name]["error"]
         off = max(abs(one["ratio"] - 1) for label, one in predicted.items() if label.startswith(size))
         return {
-            "error of non-zero keys, flat ≤": (1.75, flat["non-zero"]),
+            "error of non-zero keys, balanced ≤": (1.75, balanced["non-zero"]),
             "error of non-zero keys, fitted ≤": (1.40, fitted["non-zero"]),
-            "error of absent keys, flat ≤": (2.0, flat["absent"]),
+            "error of absent keys, balanced ≤": (2.0, balanced["absent"]),
             "error of absent keys, fitted ≤": (1.4, fitted["absent"]),
-            "error of counts above 120 ≤": (1.05, max(flat[">120"], fitted[">120"])),
-            "error of threshold-alp / flat ≥": (3.5, rows[PAPER.name]["error"]["non-zero"] / flat["non-zero"]),
-            "embedding bits per non-zero key ≤": (50.0, rows[f"{size}, flat"]["bits"]["embedding"]),
-            "release bits per non-zero key ≤": (64.0, rows[f"{size}, flat"]["bits"]["release"]),
+            "error of counts above 120 ≤": (1.05, max(balanced[">120"], fitted[">120"])),
+            "error of threshold-alp / balanced ≥": (3.5, rows[PAPER.name]["error"]["non-zero"] / balanced["non-zero"]),
+            "embedding bits per non-zero key ≤": (50.0, rows[f"{size}, balanced"]["bits"]["embedding"]),
+            "release bits per non-zero key ≤": (64.0, rows[f"{size}, balanced"]["bits"]["release"]),
             "worst case: error at every true value ≤": (3.5, worst[size]["error"]),
             "worst case: error / threshold-alp's ≤": (1 / 3, ratio),
             "plan.error(x) is off by a share of ≤": (0.05, off),
-            "coverage in each range, flat ≥": (0.945, lowest_coverage(f"{size}, flat")),
+            "coverage in each range, balanced ≥": (0.945, lowest_coverage(f"{size}, balanced")),
         }
 
     defaults = figures(DEFAULT.name)
@@ -286,7 +288,7 @@ def targets(rows: Rows, worst: dict[str, Figures], predicted: dict[str, Figures]
         ("retrieval: lookup time / tight-alp's ≤", 3.0, lookup_ratio()),
     ):
         found.append(Target(name, limit, measured, measured))
-    others = [f"{one.name}, flat" for one in OTHERS if f"{one.name}, flat" in rows]
+    others = [f"{one.name}, balanced" for one in OTHERS if f"{one.name}, balanced" in rows]
     if others:
         lowest = lowest_coverage(*others)
         found.append(Target("coverage in each range, other settings ≥", 0.945, lowest, lowest))

@@ -21,7 +21,7 @@ def main() -> None:
         release = sparsedp.release((keys, counts), epsilon=1.0, delta=delta, mechanism=mechanism, nonzero=MANY)
         (reader,) = release._readers
         ids = release.key_space.ids(asked)
-        kind = reader.check(None, "flat")
+        kind = reader.check(None, None)
         one = int(ids[0])
         with threads(1):
             steps = {

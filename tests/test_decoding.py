@@ -78,7 +78,7 @@ def test_the_papers_estimator_averages_all_maximisers() -> None:
 def test_flat_intervals_cover_every_count(failure: float, collision: float) -> None:
     # Not only on average: each count by itself, by summing over all patterns.
     d = decoder(collision)
-    low, high = d.intervals(failure, "flat")
+    low, high = d.intervals(failure)
     assert (low <= high).all()
     for count, law in zip(GRID, d.likelihood, strict=True):
         assert law[(low <= count) & (count <= high)].sum() >= 1 - failure - 1e-12
@@ -86,17 +86,9 @@ def test_flat_intervals_cover_every_count(failure: float, collision: float) -> N
 
 def test_intervals_are_not_wider_than_needed() -> None:
     d = decoder(collision=0.0)
-    low, high = d.intervals(0.05, "flat")
+    low, high = d.intervals(0.05)
     width = d.likelihood[8] @ (high - low)
     assert width < 8  # two-sided geometric noise alone needs 6
-
-
-def test_fitted_intervals_hold_their_share_of_the_posterior() -> None:
-    d = decoder()
-    low, high = d.intervals(0.1, "fitted")
-    posterior = (d.likelihood * (d.unstored * d.fitted)[:, None]).T
-    inside = (low[:, None] <= GRID) & (high[:, None] >= GRID)
-    assert ((posterior * inside).sum(axis=1) >= 0.9 * posterior.sum(axis=1) - 1e-12).all()
 
 
 def test_loads_are_read_off_the_symbols() -> None:

@@ -58,8 +58,9 @@ def test_saving_again_gives_the_same_bytes(release: Release, tmp_path: Path) -> 
 def test_the_arrays_have_the_shapes_that_the_plan_states(release: Release) -> None:
     for side in release.sides:
         for part in side:
-            assert set(part) == set(release.plan.array_shapes)
-            for name, (dtype, shape) in release.plan.array_shapes.items():
+            shapes = release.plan.array_shapes | release.plan.shared_shapes
+            assert set(part) == set(shapes)
+            for name, (dtype, shape) in shapes.items():
                 assert part[name].dtype == dtype
                 assert all(want in (None, got) for want, got in zip(shape, part[name].shape, strict=True))
 

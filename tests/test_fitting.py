@@ -177,15 +177,16 @@ def test_counts_that_are_all_equal_are_no_power_law(count: int, largest: float, 
 
 
 @pytest.mark.parametrize(("mechanism", "delta"), [("tight-alp", 0.0), ("tight-alp", 1e-6), ("retrieval", 1e-6)])
-def test_intervals_cover_on_average_over_the_keys(mechanism: str, delta: float) -> None:
-    """Mutant: upper bounds by the law alone, which is short of frequent keys where the table says little."""
+def test_intervals_cover_every_range_of_counts_and_hold_the_answer(mechanism: str, delta: float) -> None:
+    """Mutants: quantiles of the posterior, which cover on average only; intervals without their answer."""
     counts, keys = heavy(), np.arange(20_000)
     release = released(counts, mechanism, delta)
     low, high = release.interval(keys, prior="fitted")
     answers = release.lookup(keys, prior="fitted")
     assert ((low <= answers) & (answers <= high)).all()
-    assert ((low <= counts) & (counts <= high)).mean() > 0.94
-    assert (high - low).mean() < (np.subtract(*release.interval(keys)[::-1])).mean()
+    for first, last in ((1, 9), (10, 99), (100, 10**9)):
+        own = (counts >= first) & (counts <= last)
+        assert ((low <= counts) & (counts <= high))[own].mean() > 0.94
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -256,7 +257,7 @@ def test_a_table_that_tells_nothing_makes_no_prior(count: int) -> None:
 
 
 def test_answers_of_retrieval_grow_with_the_noisy_value() -> None:
-    """Mutants: buckets in another order; bounds of stored keys from the posterior."""
+    """Mutant: buckets in another order."""
     release = released(heavy(), "retrieval", 1e-6)
     assert isinstance(release.plan, RetrievalPlan)
     keys = np.arange(40_000)
@@ -277,20 +278,13 @@ def test_more_keys_make_retrieval_more_careful() -> None:
 
 
 def test_posteriors_of_noisy_values_are_those_of_the_noise() -> None:
-    """Mutants: values below 0 are no outcome; lower bounds by the weights of frequent keys."""
+    """Mutants: values below 0 are no outcome."""
     plan = released(heavy(), "retrieval", 1e-6).plan
     assert isinstance(plan, RetrievalPlan)
     noise, threshold = plan.buckets.noise, plan.buckets.threshold
     posterior = posterior_of_noisy(plan.problem, noise, threshold, np.array([400, 900]), 2e4)
     unstored = not_stored(StableStage(noise, threshold, 1, Fraction(1)), posterior.grid[1:])
     assert np.allclose(posterior.joint[1:].sum(axis=1), unstored)
-    low, high = posterior.bounds(0.1)
-    weights = posterior.joint * posterior.law[:, None]
-    below = (weights * (posterior.grid[:, None] < low)).sum(axis=0) / weights.sum(axis=0)
-    above = (weights * (posterior.grid[:, None] > high)).sum(axis=0) / weights.sum(axis=0)
-    assert below.max() <= 0.05 + 1e-9
-    assert above.max() <= 0.05 + 1e-9
-    assert (low <= posterior.medians).all()
 
 
 def test_zeros_have_a_share_of_every_prior() -> None:

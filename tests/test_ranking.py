@@ -172,8 +172,9 @@ def test_a_frame_has_one_row_for_each_key_in_their_order() -> None:
     release = sparsedp.release(COUNTS, epsilon=1.0, nonzero=10)
     keys = pd.Series(["c", "x", "c"], index=["estimate", "low", "low"])
     frame = release.to_pandas(keys, confidence=0.8)
-    low, high = release.interval(keys, 0.8)
-    expected = {"key": ["c", "x", "c"], "estimate": release.lookup(keys).tolist(), "low": low, "high": high}
+    low, high = release.interval(keys, 0.8, prior="fitted")
+    estimates = release.lookup(keys, prior="fitted").tolist()
+    expected = {"key": ["c", "x", "c"], "estimate": estimates, "low": low, "high": high}
     pd.testing.assert_frame_equal(frame, pd.DataFrame(expected))
 
 

@@ -3,7 +3,7 @@
 The package reads in this order, each module knowing only those before it:
 
     errors, lazy → progress → laws → privacy → randomness → containers → hashing (arrow) → columns → keeping → rounding
-    → ladder → embedding → decoding → fitting → dependence → retrieval → table → bounds → unbiased → wording
+    → ladder → embedding → decoding → balancing → fitting → dependence → retrieval → table → bounds → unbiased → wording
     → notebook → mechanisms → planning → comparison, curves; storage → rules → schema → files → ranking → published
     sealed → ledger → spending
     contributions → inputs → naming → portions → building → sources (spark) → experiments, auditing → cli

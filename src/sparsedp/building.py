@@ -14,7 +14,7 @@ import numpy as np
 
 from .contributions import BoundedCounts, Contribution
 from .errors import OverloadWarning, ParameterError
-from .files import Contents, check_new, staged, write_header, write_part
+from .files import check_new, finish_parts, staged, write_part
 from .hashing import KeySpace, Partition
 from .inputs import Cells, CountsLike, Pairs, Sums, check_key_type, check_row, cut, key_ids, read_pairs
 from .keeping import keep
@@ -308,20 +308,21 @@ def _release_by_parts(
         plan = cast(DivisiblePlan, draft.finish(draft.sizing.noisy(counted, randomness)))
         work = replace(work, plan=plan, counted=draft.builds_what_it_counted(plan))
     if path is None:
-        sides = tuple(zip(*(work.build(*share(part)) for part in range(parts)), strict=True))
+        built = zip(*(work.build(*share(part)) for part in range(parts)), strict=True)
+        sides = tuple(plan.completed(side) for side in built)
         return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
     with staged(path) as directory:
         digests = [write_part(directory, part, parts, work.build(*share(part))) for part in range(parts)]
-        write_header(directory, Contents(plan, space, (), randomness.reproducible), digests)
+        finish_parts(directory, plan, space, randomness.reproducible, digests)
     return load(path, allow_reproducible=randomness.reproducible)
 
 
 def _build_sides(plan: Plan, cells: Cells, randomness: Randomness) -> tuple[Parts, ...]:
     if plan.releases == 1:
-        return (_build_parts(plan, cells, randomness, 0),)
+        return (plan.completed(_build_parts(plan, cells, randomness, 0)),)
     return (
-        _build_parts(plan, cells[cells.counts > 0], randomness, 0),
-        _build_parts(plan, cells[cells.counts < 0].negated(), randomness, 1),
+        plan.completed(_build_parts(plan, cells[cells.counts > 0], randomness, 0)),
+        plan.completed(_build_parts(plan, cells[cells.counts < 0].negated(), randomness, 1)),
     )
 
 

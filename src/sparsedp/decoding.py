@@ -92,16 +92,13 @@ class Decoder:
             return mean
         raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
 
-    def intervals(self, failure: float, prior: str) -> tuple[Floats, Floats]:
+    def intervals(self, failure: float) -> tuple[Floats, Floats]:
         """Bounds of every pattern, each side missed with at most half of the failure probability.
 
-        Flat: the counts that the pattern does not reject, patterns being ordered by their posterior mean; this covers
-        every count with the confidence asked for, not only on average. Fitted: quantiles of the posterior.
+        They hold the counts that the pattern does not reject, patterns being ordered by their posterior mean under the
+        flat prior; this covers every count with the confidence asked for, not only on average.
         """
-        if prior == "fitted":
-            cumulative = self._posterior(prior)
-            return self._quantile(cumulative, failure / 2), self._quantile(cumulative, 1 - failure / 2)
-        statistic = self.estimates("mean", prior)
+        statistic = self.estimates("mean", "flat")
         order = np.argsort(statistic, kind="stable")
         _, first, size = np.unique(statistic[order], return_index=True, return_counts=True)
         law = np.add.reduceat(self.likelihood[:, order], first, axis=1)

@@ -19,7 +19,7 @@ import numpy as np
 from .errors import FormatError
 from .hashing import KEY_KINDS, KeyKind, KeySpace
 from .keeping import wrong_keys
-from .mechanisms import MECHANISMS, Arrays, DivisiblePlan, Parts, Plan, check_privacy
+from .mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
 from .schema import Source, check_names, decode, decode_plan, encode, encode_scalar
 from .storage import (
     NO_DIGEST,
@@ -85,10 +85,9 @@ def save(contents: Contents, path: Path) -> None:
         return
     with staged(path) as directory:
         digests = [
-            write_part(directory, part, parts, [side[part] for side in contents.sides], contents.format)
-            for part in range(parts)
+            write_part(directory, part, parts, _own_arrays(contents, part), contents.format) for part in range(parts)
         ]
-        write_header(directory, contents, digests)
+        _write_header(directory, contents, digests)
 
 
 def check_new(path: Path, parts: int) -> None:
@@ -124,10 +123,31 @@ def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays], ver
         return write(file, _part_description(version, part, of, sums), arrays)
 
 
-def write_header(directory: Path, contents: Contents, digests: list[str]) -> None:
-    """Write the file that makes a release of its parts."""
+def finish_parts(directory: Path, plan: Plan, space: KeySpace, reproducible: bool, digests: list[str]) -> None:
+    """Write the file that makes a release of the parts that are in the directory, whoever has written them."""
+    sides: tuple[Parts, ...] = ()
+    if plan.shared_shapes:  # what parts share follows from what each of them has published
+        pieces = [read(directory / part_name(part)).arrays for part in range(len(digests))]
+        built = (tuple(_take(piece, plan.array_shapes, side) for piece in pieces) for side in range(plan.releases))
+        sides = tuple(plan.completed(side) for side in built)
+    _write_header(directory, Contents(plan, space, sides, reproducible), digests)
+
+
+def _write_header(directory: Path, contents: Contents, digests: list[str]) -> None:
     with replacing(directory / HEADER_NAME) as file:
-        write(file, *_described(contents, {}, digests, checksums))
+        write(file, *_described(contents, _shared_arrays(contents), digests, checksums))
+
+
+def _own_arrays(contents: Contents, part: int) -> list[Arrays]:
+    """The arrays of one of several parts, for each side."""
+    names = contents.plan.array_shapes
+    return [{name: array for name, array in side[part].items() if name in names} for side in contents.sides]
+
+
+def _shared_arrays(contents: Contents) -> Arrays:
+    """The arrays that all parts share; a file of format 1 has none."""
+    names = contents.plan.shared_shapes
+    return _prefixed([{name: side[0][name] for name in names if name in side[0]} for side in contents.sides])
 
 
 def to_bytes(contents: Contents) -> bytes:
@@ -149,10 +169,11 @@ def _prefixed(sides: Sequence[Arrays]) -> Arrays:
 def nbytes(contents: Contents) -> int:
     """The bytes of the file, or of all files, that `save` writes."""
     parts = contents.plan.problem.parts
-    each = [_prefixed([side[part] for side in contents.sides]) for part in range(parts)]
     if parts == 1:
-        return size_of(*_described(contents, each[0], [], blank_checksums))
-    header = size_of(*_described(contents, {}, [NO_DIGEST] * parts, blank_checksums))
+        whole = _prefixed([side[0] for side in contents.sides])
+        return size_of(*_described(contents, whole, [], blank_checksums))
+    each = [_prefixed(_own_arrays(contents, part)) for part in range(parts)]
+    header = size_of(*_described(contents, _shared_arrays(contents), [NO_DIGEST] * parts, blank_checksums))
     described = (
         (_part_description(contents.format, part, parts, blank_checksums(own)), own) for part, own in enumerate(each)
     )
@@ -315,11 +336,14 @@ def _contents(header: Container, parts: tuple[Container, ...]) -> Contents:
         raise FormatError(f"a release of {mechanism} has one part only")
     if len(parts) != (plan.problem.parts if plan.problem.parts > 1 else 0):
         raise FormatError(f"the plan has {plan.problem.parts} parts, the release {len(parts)}")
-    if parts and own:
-        raise FormatError(f"{HEADER_NAME} must have no arrays but those of the plan")
+    shapes, shared_shapes = plan.array_shapes, plan.shared_shapes if description["format"] >= 2 else {}
+    if parts and len(own) != plan.releases * len(shared_shapes):
+        raise FormatError(f"{HEADER_NAME} must have no arrays but those of the plan and those that all parts share")
     pieces = [part.arrays for part in parts] or [own]
-    sides = tuple(tuple(_take(piece, plan, side) for piece in pieces) for side in range(plan.releases))
-    if any(len(piece) != plan.releases * len(plan.array_shapes) for piece in pieces):
+    each = plan.releases * (len(shapes) + (0 if parts else len(shared_shapes)))
+    shared = [_take(own, shared_shapes, side) for side in range(plan.releases)]
+    sides = tuple(tuple(_take(piece, shapes, side) | shared[side] for piece in pieces) for side in range(plan.releases))
+    if any(len(piece) != each for piece in pieces):
         raise FormatError("there are arrays that the mechanism does not have")
     for side_parts in sides:
         _refuse(plan.wrong_arrays(side_parts, thorough=False))
@@ -355,10 +379,10 @@ def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
             raise FormatError(f"the file states {name} = {stated!r:.40}, but its thresholds guarantee {value!r}")
 
 
-def _take(arrays: Arrays, plan: Plan, side: int) -> Arrays:
+def _take(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Arrays:
     """The arrays of one side, of the types and shapes that the plan has."""
     taken: Arrays = {}
-    for name, (dtype, shape) in plan.array_shapes.items():
+    for name, (dtype, shape) in shapes.items():
         label = (_NEGATIVE if side else "") + name
         array = arrays.get(label)
         if array is None or array.dtype != np.dtype(dtype) or len(array.shape) != len(shape):

@@ -109,11 +109,14 @@ class Release:
             cells -= readers[1].estimate_one(id)
         return min(max(cells, low), high) * self._step
 
-    def lookup(self, keys: object, *, estimator: str | None = None, prior: str = "flat", clamp: bool = True) -> Floats:
+    def lookup(
+        self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
+    ) -> Floats:
         """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
 
-        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers).
-        `tight-alp` and `retrieval` have next to the "flat" prior one that is "fitted" to the release: a law of the
+        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers). Its
+        median has the prior "balanced", by default: no count is answered much worse than dense noise would answer it.
+        Other priors are "flat", and for `tight-alp` and `retrieval` one that is "fitted" to the release: a law of the
         counts of keys that occur, for tables of many keys. The other mechanisms have "paper" and "flat" only. `clamp`
         cuts estimates to [0, upper].
         """
@@ -132,16 +135,16 @@ class Release:
             return estimates
         return self._estimates(self.key_space.ids(keys), estimator, prior, clamp)
 
-    def interval(self, keys: object, confidence: float = 0.95, *, prior: str = "flat") -> tuple[Floats, Floats]:
+    def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
 
-        `tight-alp` gives credible intervals, the other mechanisms the guaranteed bounds of the paper. With the "fitted"
-        prior they cover on average over the keys of the data, not for each count.
+        `tight-alp` gives those counts that what is published does not reject, the other mechanisms the guaranteed
+        bounds of the paper. The prior tells only which answer they must hold too.
         """
         _check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
 
-    def _bounds(self, ids: Words, confidence: float, prior: str) -> tuple[Floats, Floats]:
+    def _bounds(self, ids: Words, confidence: float, prior: str | None) -> tuple[Floats, Floats]:
         failure = (1 - confidence) / len(self.sides)
         bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
         low, high = bounds[0]
@@ -262,7 +265,7 @@ class Release:
     def _readers(self) -> tuple[Reader, ...]:
         return tuple(self.plan.reader(side) for side in self.sides)
 
-    def _estimates(self, ids: Words, estimator: str | None, prior: str, clamp: bool) -> Floats:
+    def _estimates(self, ids: Words, estimator: str | None, prior: str | None, clamp: bool) -> Floats:
         first, *second = (reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers)
         for other in second:
             first -= other

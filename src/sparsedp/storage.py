@@ -34,6 +34,7 @@ _DIGEST_LENGTH = 64
 _DTYPES: dict[str, np.dtype[Any]] = {
     "U64": np.dtype("<u8"),
     "I64": np.dtype("<i8"),
+    "U16": np.dtype("<u2"),
     "U8": np.dtype("u1"),
     "BOOL": np.dtype("?"),
 }

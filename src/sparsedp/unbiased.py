@@ -5,10 +5,10 @@ such that, over the noise, a key of count c is answered with c on average,
 
     P[stored | c] E[c + η | stored] + P[not stored | c] Σ_p P[p | c] f(p) = c      for every c,
 
-and of all such f the one with the least variance. Where there are more counts than symbols this cannot hold for all of
-them; then it nearly does, and the largest bias that is left, some hundredths of a noise scale, is told: it adds up over
-keys too. Such an answer is a poor one for a single key, and may be negative. Everything here reads what is published,
-so it costs no privacy.
+and of all such f one with little variance. Where there are more counts than symbols this cannot hold for all of them;
+then it nearly does. The bias that is left, up to some hundredths of a noise scale, adds up over keys too, so every
+pattern also has a value that on average bounds it. Such an answer is a poor one for a single key, and may be negative.
+Everything here reads what is published, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ import numpy.typing as npt
 from .bounds import geometric_variance
 from .decoding import Decoder, Floats
 
-_RIDGE = 1e-9  # keeps f from chasing rounding errors
+_RIDGE = 3e-4  # less would pay for the last thousandths of a noise scale of bias with much variance
 _ZERO_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
 class Summands:
-    """What each pattern adds to a sum and to its variance."""
+    """What each pattern adds to a sum, to its variance and to the bound of its bias."""
 
     values: Floats
     variances: Floats  # right on average, not for each pattern: some are negative
+    biases: Floats  # on average the largest bias of any count up to the key's
     least_variance: float  # of any count
     largest_bias: float  # of any count
 
@@ -45,8 +46,9 @@ def summands(decoder: Decoder, rate: float, threshold: int) -> Summands:
     variance = np.maximum(seen @ values**2 + second - mean**2, 0.0)
     noise = geometric_variance(rate)
     variances = solve(variance - (1 - decoder.unstored) * noise)
-    bias = np.abs(mean - decoder.grid)
-    return Summands(values, variances, float(min(variance.min(), noise)), float(bias.max()))
+    bias = np.maximum.accumulate(np.abs(mean - decoder.grid))
+    biases = solve(bias * decoder.unstored)
+    return Summands(values, variances, biases, float(min(variance.min(), noise)), float(bias[-1]))
 
 
 def stored_moments(counts: npt.NDArray[np.int64], rate: float, threshold: int) -> tuple[Floats, Floats]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..errors import ParameterError
 from ..privacy import check_number
 from .alp import AlpPlan
-from .base import Arrays, DivisiblePlan, ErrorPrediction, Parts, Plan, Reader, check_privacy, tables_of
+from .base import Arrays, ArrayShape, DivisiblePlan, ErrorPrediction, Parts, Plan, Reader, check_privacy, tables_of
 from .compact import CompactPlan
 from .laplace import LaplacePlan
 from .problem import LEFT_OUT, Problem
@@ -23,6 +23,7 @@ from .tight_alp import TightAlpPlan
 __all__ = [
     "LEFT_OUT",
     "MECHANISMS",
+    "ArrayShape",
     "Arrays",
     "DivisiblePlan",
     "ErrorPrediction",

@@ -91,6 +91,15 @@ class Plan(ABC):
         """The arrays that each part of `build` has: their types and shapes, with None for a noisy length."""
 
     @property
+    def shared_shapes(self) -> dict[str, ArrayShape]:
+        """The arrays that belong to a release as a whole: all of its parts have the same."""
+        return {}
+
+    def completed(self, parts: Parts) -> Parts:
+        """All parts of a release, with the arrays that they share, which follow from what they publish."""
+        return parts
+
+    @property
     def table_shapes(self) -> dict[str, ArrayShape]:
         """The arrays of the table."""
         return TABLE_SHAPES | (KEPT_SHAPES if self.problem.keep_keys else {})
@@ -321,14 +330,15 @@ class DivisiblePlan(Plan):
         """One part; ids are those of its keys, ascending, and counts positive."""
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        return self.build_part(0, self.draw_partition(randomness), ids, counts, randomness).arrays
+        part = self.build_part(0, self.draw_partition(randomness), ids, counts, randomness).arrays
+        return self.completed((part,))[0]
 
 
 class Reader(ABC):
     """Answers lookups from the parts of one release of non-negative counts, in cells and unclamped."""
 
     estimators: ClassVar[tuple[str, ...]] = ("paper",)  # the first is the default
-    priors: ClassVar[tuple[str, ...]] = ("flat",)
+    priors: tuple[str, ...] = ("flat",)
     plan: Plan
 
     @abstractmethod
@@ -339,16 +349,16 @@ class Reader(ABC):
     def estimate_one(self, id: int) -> float:
         """The default estimate of one id."""
 
-    def check(self, estimator: str | None, prior: str) -> tuple[str, str]:
-        """The estimator and the prior, or `ParameterError` with those that this mechanism has."""
+    def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
+        """The estimator and the prior, by default the first; `ParameterError` with those that this mechanism has."""
         name = self.plan.mechanism
         if estimator is not None and estimator not in self.estimators:
             known = ", ".join(map(repr, self.estimators))
             raise ParameterError(f"estimator of mechanism {name!r} must be one of {known}, got {estimator!r}")
-        if prior not in self.priors:
+        if prior is not None and prior not in self.priors:
             known = ", ".join(map(repr, self.priors))
             raise ParameterError(f"prior of mechanism {name!r} must be one of {known}, got {prior!r}")
-        return estimator or self.estimators[0], prior
+        return estimator or self.estimators[0], prior or self.priors[0]
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Bounds that each miss their true count with probability at most `failure`."""

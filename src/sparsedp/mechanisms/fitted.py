@@ -132,7 +132,7 @@ def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What outcomes tell of a count. Answers favour frequent keys (`tilted`), and so do upper bounds."""
+    """What outcomes tell of a count. Answers favour frequent keys (`tilted`)."""
 
     grid: Integers
     joint: Floats  # P[outcome, not stored | count], a row for each count
@@ -148,12 +148,6 @@ class Posterior:
         """The answer for each outcome."""
         return quantiles(self.grid, self.joint, self._tilted, 0.5)
 
-    def bounds(self, failure: float) -> tuple[Floats, Floats]:
-        """Bounds that each miss with at most half of the probability, on average over the law of the keys."""
-        low = quantiles(self.grid, self.joint, self.law, failure / 2)
-        high = quantiles(self.grid, self.joint, self._tilted, 1 - failure / 2)
-        return np.minimum(low, self.medians), np.maximum(high, self.medians)
-
 
 @dataclass(frozen=True)
 class FittedDecoder(Decoder):
@@ -167,9 +161,6 @@ class FittedDecoder(Decoder):
 
     def estimates(self, estimator: str, prior: str) -> Floats:
         return self._posterior_of_keys.medians if estimator == "median" else super().estimates(estimator, prior)
-
-    def intervals(self, failure: float, prior: str) -> tuple[Floats, Floats]:
-        return self._posterior_of_keys.bounds(failure)
 
 
 def posterior_of_noisy(

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..bounds import geometric_mean_error
 from ..decoding import Floats
 from ..ladder import RATIO_BITS
 from ..laws import precise
@@ -53,6 +54,27 @@ def not_stored(stage: Stage, counts: Counts) -> Floats:
     if isinstance(stage, StableStage):
         stored = stored * np.minimum(counts / stage.unit, 1.0)
     return 1 - stored
+
+
+def stored_error(stage: Stage, counts: Counts) -> Floats:
+    """E[|error|; stored | count] as floats: what stored keys add to the expected error."""
+    rate = float(stage.noise.rate)
+    a = math.exp(-rate)
+
+    def tail(j: Floats) -> Floats:
+        """Σ i P[η = i] over i >= j, for j >= 1."""
+        return np.exp(-rate * j) / (1 + a) * (j + a / (1 - a))
+
+    start = counts.astype(np.float64)
+    if isinstance(stage, StableStage):
+        start = np.maximum(start, stage.unit)  # small counts are stored as this one, or not at all
+    gap = stage.threshold - start
+    above = np.maximum(gap, 1)
+    raised = tail(above) + (start - counts) * np.exp(-rate * above) / (1 + a)
+    error: Floats = np.where(gap >= 1, raised, geometric_mean_error(rate) - tail(1 - np.minimum(gap, 0)))
+    if isinstance(stage, StableStage):
+        error = error * np.minimum(counts / stage.unit, 1.0)
+    return error
 
 
 def assumed_above(problem: Problem, stage: Stage, counts: Floats, uniform: bool = False) -> Floats:

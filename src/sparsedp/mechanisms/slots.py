@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,7 +39,6 @@ class SlotReader(Reader):
         self._lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
         self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
         self._slots = self._reader(self._noisy.astype(np.float64))
-        self._bounds = lru_cache(maxsize=8)(self._bounds_of)
 
     def _reader(self, values: Estimates) -> _native.SlotReader:
         return self.plan.system.reader(
@@ -57,17 +55,18 @@ class SlotReader(Reader):
         return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """Flat: from the law of the noise. Fitted: of keys that are not stored, from the posterior.
+        """From the law of the noise, whatever the prior; it holds the answer.
 
         A key of which nothing else is known has count + noise below the threshold.
         """
         noise = bounds.geometric_error_with_probability(float(self.plan.buckets.noise.rate), failure)
-        below, above = self._bounds(failure, noise) if self._is_fitted(prior) else (self._slots, self._slots)
-        highest = self.plan.buckets.threshold - 1 + noise
-        return (
-            self._where_empty(ids, below.read(ids) - noise, -noise, 0.0),
-            self._where_empty(ids, above.read(ids) + noise, noise, highest),
-        )
+        values, highest = self._slots.read(ids), self.plan.buckets.threshold - 1 + noise
+        low = self._where_empty(ids, values - noise, -noise, 0.0)
+        high = self._where_empty(ids, values + noise, noise, highest)
+        if self._is_fitted(prior):
+            answers = self.estimate(ids, self.estimators[0], prior)
+            low, high = np.minimum(low, answers), np.maximum(high, answers)
+        return low, high
 
     def sum(self, ids: Words) -> tuple[float, float]:
         if self.plan.overload is not None:
@@ -100,8 +99,3 @@ class SlotReader(Reader):
     @cached_property
     def _fitted(self) -> _native.SlotReader:
         return self._reader(self._of_buckets(self._fit.medians))
-
-    def _bounds_of(self, failure: float, noise: float) -> tuple[_native.SlotReader, _native.SlotReader]:
-        """Readers of bounds that are off by the noise, which will be taken from or added to stored values too."""
-        low, high = self._fit.bounds(failure)
-        return self._reader(self._of_buckets(low + noise)), self._reader(self._of_buckets(high - noise))

@@ -10,21 +10,21 @@ are not embedded; for the others "not stored" has used up a part of each step's 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise
 
 import numpy as np
 
 from .. import _native, bounds
-from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, poisson_load
+from ..balancing import Game
+from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
 from ..hashing import Partition
-from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder, Recipe, count_gaps, spread_anchors
+from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder
 from ..laws import log_bounds
 from ..lazy import cached_property
 from ..privacy import check_number
@@ -43,29 +43,17 @@ from .base import (
     tables_of,
 )
 from .fitted import Fit, FittedDecoder, Symbols, fit_prior
-from .leftover import (
-    assumed_above,
-    expected_stored,
-    ladder_top,
-    not_stored,
-    ratio_up,
-    step_factors,
-    step_growth,
-    unstored_chances,
-)
+from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
+from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_factors, unstored_chances
 from .problem import Problem
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
 DEFAULT_BITS = 40.0
 STORED_ZERO_SHARE = 0.01
-WORST_CASE_WEIGHT = 0.04
-_FINE_GRID, _COARSE_GRID = 800, 120  # counts of a decoder, and of one that only compares plans
-
-# Symbols of the levels, and the shares of a block that the first level may get: the planner tries them all.
-SYMBOL_BITS: tuple[tuple[int, ...], ...] = ((3,), (4,), (5,), (6,), (4, 4), (4, 5), (5, 3), (5, 4))
-MANY_COUNTS = 500
-FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
+_FINE_GRID = 800  # counts of a decoder
+BALANCED, FITTED = "balanced", "fitted"
+VALUE_BITS = 16
 
 
 @dataclass(frozen=True)
@@ -77,6 +65,9 @@ class TightAlpPlan(DivisiblePlan):
     blocks: Blocks
     # What other keys leave in the cells: assumed by the plan, read off the release afterwards.
     loads: Loads = field(default=(), compare=False)
+    # What a release publishes as the answers of the patterns. Files of format 1 have none.
+    published: Floats | None = field(default=None, compare=False)
+    default_prior: str = field(default=BALANCED, compare=False)
     reason: str = Plan.reason
 
     mechanism = "tight-alp"
@@ -157,6 +148,10 @@ class TightAlpPlan(DivisiblePlan):
             "embedding.symbols": (np.uint64, (symbols,)),
         }
 
+    @property
+    def shared_shapes(self) -> dict[str, ArrayShape]:
+        return {"embedding.values": (np.uint16, (1 << self.blocks.ladder.bits,))}
+
     def draw_partition(self, randomness: Randomness) -> Partition:
         """Parts are ranges of blocks, so placements are seeded as those of the blocks are."""
         first, second, row = randomness.words(3).tolist()
@@ -176,8 +171,21 @@ class TightAlpPlan(DivisiblePlan):
         }
         return Built(arrays, stored)
 
+    def completed(self, parts: Parts) -> Parts:
+        """With the answers of all patterns, which follow from the symbols of all parts."""
+        answers = np.rint(self._loaded(parts).balanced / self._quantum).astype(np.uint16)
+        return tuple({**arrays, "embedding.values": answers} for arrays in parts)
+
+    @property
+    def _quantum(self) -> float:
+        """What published answers are multiples of: the power of two with which 16 bits reach the largest answer."""
+        return 2.0 ** (decoding_top(self.problem, self.stage).bit_length() - VALUE_BITS)
+
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         yield from super().wrong_arrays(parts, thorough)
+        top = decoding_top(self.problem, self.stage)
+        if "embedding.values" in parts[0] and parts[0]["embedding.values"].max() * self._quantum > top:
+            yield f"embedding.values must be at most {top}"
         layout = self.blocks.of_part(self.problem.parts)
         for part, arrays in enumerate(parts):
             first, second, row = arrays["embedding.seeds"].tolist()
@@ -198,7 +206,13 @@ class TightAlpPlan(DivisiblePlan):
         return TightReader(self, parts)
 
     def observed(self, parts: Parts) -> TightAlpPlan:
-        """The plan whose loads are those of the release."""
+        """The plan whose loads and answers are those of the release."""
+        published = parts[0].get("embedding.values")
+        if published is None:
+            return replace(self._loaded(parts), default_prior=PRIORS[0])
+        return replace(self._loaded(parts), published=published * self._quantum)
+
+    def _loaded(self, parts: Parts) -> TightAlpPlan:
         return replace(self, loads=tuple(fit_load(level, seen) for level, _, seen in self._symbols(parts)))
 
     def _symbols(self, parts: Parts) -> Iterator[Symbols]:
@@ -218,26 +232,27 @@ class TightAlpPlan(DivisiblePlan):
         return self._decoder(_FINE_GRID)
 
     def _decoder(self, points: int) -> Decoder:
-        top = self.stage.threshold + math.ceil(6 / float(self.stage.noise.rate))
-        if self.problem.upper_cells is not None:
-            top = min(top, max(1, self.problem.upper_cells))
-        grid = np.arange(0, top + 1, max(1, top // points))
+        grid = decoding_grid(self.problem, self.stage, points)
         return Decoder(self.blocks.ladder, self.loads, grid, not_stored(self.stage, grid))
 
-    def mean_errors(self) -> tuple[Counts, Floats]:
-        """Counts, and the mean absolute error that each has when it is not stored, times P[not stored]."""
-        decoder = self._decoder(_COARSE_GRID)
-        grid, likelihood = decoder.grid, decoder.likelihood
-        # The decoder's medians under the flat prior, row by row: planning asks for dozens of them, and np.cumsum along
-        # columns takes several times as long.
-        spacing = np.diff(grid, append=2 * grid[-1] - grid[-2])
-        cumulative = likelihood * (decoder.unstored * spacing)[:, None]
-        for before, row in pairwise(cumulative):
-            row += before
-        cumulative /= cumulative[-1].copy()
-        medians = grid[np.minimum((cumulative < 0.5).sum(axis=0), len(grid) - 1)]
-        errors = (likelihood * np.abs(medians - grid[:, None])).sum(axis=1)
-        return grid, errors * decoder.unstored
+    @cached_property
+    def game(self) -> Game:
+        """What every answer to a pattern costs every count."""
+        return game_of(self.decoder, self.stage)
+
+    @cached_property
+    def balanced(self) -> Floats:
+        """The balanced answer of every pattern: those that are published, or that would be."""
+        return self.game.balanced() if self.published is None else self.published
+
+    def answers(self, estimator: str, prior: str) -> Floats:
+        """The answer of every pattern."""
+        return self.balanced if prior == BALANCED else self.decoder.estimates(estimator, prior)
+
+    def intervals(self, failure: float, answers: Floats) -> tuple[Floats, Floats]:
+        """The bounds of every pattern, its answer among them. Whatever the prior of that, they cover every count."""
+        below, above = self.decoder.intervals(failure)
+        return np.minimum(below, answers), np.maximum(above, answers)
 
     def simulate(self, count: int, samples: int) -> Estimates:
         """Evenly spaced quantiles of the exact law of the estimate."""
@@ -248,7 +263,7 @@ class TightAlpPlan(DivisiblePlan):
             stored = noisy >= self.stage.threshold if count else np.zeros(samples, bool)
         decoder = self.decoder
         row = decoder.likelihood[min(int(np.searchsorted(decoder.grid, count)), len(decoder.grid) - 1)]
-        estimates = decoder.estimates(ESTIMATORS[0], PRIORS[0])
+        estimates = self.answers(ESTIMATORS[0], self.default_prior)
         at = np.searchsorted(np.cumsum(row), (np.arange(samples) + 0.5) / samples * row.sum())
         decoded = np.random.default_rng(3).permutation(estimates[np.minimum(at, len(estimates) - 1)])
         return self.clamp(np.where(stored, noisy, decoded))
@@ -267,20 +282,33 @@ class TightReader(Reader):
     """Stored keys from the table, all others from one cache line and a table of patterns."""
 
     estimators = ESTIMATORS
-    priors = PRIORS
     plan: TightAlpPlan
 
     def __init__(self, plan: TightAlpPlan, parts: Parts) -> None:
         self.plan, self._arrays = plan.observed(parts), parts
+        self.priors = PRIORS if self.plan.published is None else (BALANCED, *PRIORS)
         self._tables = [table.index for table in tables_of(parts)]
         self._parts = [arrays["embedding.blocks"] for arrays in parts]
         self._seeds = parts[0]["embedding.seeds"]
-        self._values = lru_cache(maxsize=8)(lambda *kind: self._decoder(*kind).estimates(*kind))
-        self._intervals = lru_cache(maxsize=8)(lambda *kind: self._decoder("median", kind[1]).intervals(*kind))
+        self._values = lru_cache(maxsize=8)(self._answers)
+        self._intervals = lru_cache(maxsize=8)(self._bounds)
         self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._values(*kind)))
 
-    def _decoder(self, estimator: str, prior: str) -> Decoder:
-        return self._fitted if prior == "fitted" and estimator != "paper" else self.plan.decoder
+    def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
+        """Balanced answers are estimates of their own kind, not of a posterior that has a mean as well."""
+        if prior is None and estimator not in (None, ESTIMATORS[0]):
+            prior = PRIORS[0]
+        chosen, prior = super().check(estimator, prior)
+        if prior == BALANCED and chosen != ESTIMATORS[0]:
+            raise ParameterError(f"prior {BALANCED!r} has the estimator {ESTIMATORS[0]!r} only, got {chosen!r}")
+        return chosen, prior
+
+    def _answers(self, estimator: str, prior: str) -> Floats:
+        own = prior == FITTED and estimator != "paper"
+        return self._fitted.estimates(estimator, prior) if own else self.plan.answers(estimator, prior)
+
+    def _bounds(self, failure: float, prior: str) -> tuple[Floats, Floats]:
+        return self.plan.intervals(failure, self._values(ESTIMATORS[0], prior))
 
     @cached_property
     def _fitted(self) -> FittedDecoder:
@@ -298,15 +326,14 @@ class TightReader(Reader):
 
     @cached_property
     def _default(self) -> _native.BlockReader:
-        return self._estimates(ESTIMATORS[0], PRIORS[0])
+        return self._estimates(*self.check(None, None))
 
     def sum(self, ids: Words) -> tuple[float, float]:
-        """Of values that are right on average, and the variance of the sum with the square of its largest bias."""
+        """Of values that are right on average, and the variance of the sum with the square of the bias it may have."""
         own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
         total = self._reader(own.values).read(ids).sum()
         variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
-        unstored = self._reader(np.ones_like(own.values), 0.0).read(ids).sum()
-        bias = float(unstored) * own.largest_bias
+        bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
         return float(total), max(float(variance), len(ids) * own.least_variance) + bias**2
 
     @cached_property
@@ -317,35 +344,8 @@ class TightReader(Reader):
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """Of stored keys from the law of the noise, of others from the posterior."""
         noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
-        estimates = self._values(ESTIMATORS[0], prior)
         below, above = self._intervals(failure, prior)
-        below, above = np.minimum(below, estimates), np.maximum(above, estimates)
         return self._reader(below, 1.0, -noise).read(ids), self._reader(above, 1.0, noise).read(ids)
-
-
-def _ladders(problem: Problem, stage: Stage) -> Iterator[Ladder]:
-    """Ladders worth trying: symbols at most about a noise scale apart, and not more symbols than counts."""
-    growth = step_growth(problem)
-    factors = step_factors(stage, growth, ladder_top(problem, stage))
-    budgets = np.log(factors)
-    wanted = min(float(len(budgets)), 0.8 * float(budgets.sum()))
-    gaps = {bits: count_gaps(bits) for bits in SYMBOL_BITS}
-    fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(2.2 * wanted, 7)]
-    if len(budgets) > MANY_COUNTS:  # each ladder takes long, and the choice matters less
-        fitting = [bits for bits in fitting if len(bits) == 2][-2:]
-    for bits in fitting or [max(SYMBOL_BITS, key=gaps.__getitem__) if wanted > 10 else SYMBOL_BITS[0]]:
-        yield Ladder.grown(factors, Recipe(growth, tuple(spread_anchors(budgets, gaps[bits])), bits))
-
-
-def _layouts(ladder: Ladder) -> Iterator[tuple[int, ...]]:
-    """Rows of each level in a block."""
-    bits = [level.bits for level in ladder.levels]
-    if len(bits) == 1:
-        yield (BLOCK_BITS // bits[0],)
-        return
-    for share in FIRST_SHARES:
-        first = int(BLOCK_BITS * share / bits[0])
-        yield first, (BLOCK_BITS - first * bits[0]) // bits[1]
 
 
 def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAlpPlan:
@@ -356,43 +356,8 @@ def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAl
     if bits_per_entry <= 0:
         raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
     blocks = max(1, -(-blocks // problem.parts)) * problem.parts
-    candidates = [
-        _with_layout(problem, stage, ladder, rows, blocks)
-        for ladder in _ladders(problem, stage)
-        for rows in _layouts(ladder)
-    ]
-    return _within_budget(_least_objective(candidates))
-
-
-def _with_layout(problem: Problem, stage: Stage, ladder: Ladder, rows: tuple[int, ...], blocks: int) -> TightAlpPlan:
-    layout = Blocks(ladder, rows, blocks, problem.hashed)
-    return TightAlpPlan(problem, stage, layout, _assumed_loads(problem, stage, layout))
-
-
-def _assumed_loads(problem: Problem, stage: Stage, layout: Blocks, uniform: bool = False) -> Loads:
-    return tuple(
-        poisson_load(cells, assumed_above(problem, stage, level.start + np.arange(level.height + 1.0), uniform))
-        for level, cells in zip(layout.ladder.levels, layout.cells, strict=True)
-    )
-
-
-def _least_objective(plans: Sequence[TightAlpPlan]) -> TightAlpPlan:
-    """The first plan with the least predicted error plus a share of its worst case."""
-    errors = [predicted_error(plan) for plan in plans]
-    best, least = 0, math.inf
-    for i in sorted(range(len(plans)), key=errors.__getitem__):
-        if errors[i] > least:
-            break  # a worst case is not negative: neither this plan nor a later one is better
-        objective = errors[i] + WORST_CASE_WEIGHT * _worst_error(plans[i])
-        if (objective, i) < (least, best):
-            best, least = i, objective
-    return plans[best]
-
-
-def _worst_error(plan: TightAlpPlan) -> float:
-    """The worst true value's error when counts are uniform up to 2T."""
-    crowded = replace(plan, loads=_assumed_loads(plan.problem, plan.stage, plan.blocks, uniform=True))
-    return float(crowded.mean_errors()[1].max())
+    layout = best_blocks(problem, stage, blocks)
+    return _within_budget(TightAlpPlan(problem, stage, layout, assumed_loads(problem, stage, layout)))
 
 
 def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
@@ -409,8 +374,9 @@ def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
 
 def predicted_error(plan: TightAlpPlan) -> float:
     """The mean error of present keys (by the assumed law of counts) and of absent ones, half and half."""
-    counts, error = plan.mean_errors()
-    above = assumed_above(plan.problem, plan.stage, counts.astype(np.float64))
+    game = plan.game
+    error = game.ratios(plan.balanced) * game.dense
+    above = assumed_above(plan.problem, plan.stage, game.counts)
     present = -np.diff(above, append=0.0)
     return float(0.5 * error[0] + 0.5 * (present[:-1] * error[1:]).sum() / max(present[:-1].sum(), 1e-300))
 

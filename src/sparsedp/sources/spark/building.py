@@ -241,7 +241,6 @@ def _publish(shares: DataFrame, work: PartWork, space: KeySpace, target: Path, r
             for row in built:
                 name = files.part_name(row["part"])
                 os.rename(attempts / row["attempt"] / name, directory / name)
-            header = files.Contents(work.plan, space, (), reproducible)
-            files.write_header(directory, header, [row["sha256"] for row in built])
+            files.finish_parts(directory, work.plan, space, reproducible, [row["sha256"] for row in built])
     finally:
         shutil.rmtree(staging, ignore_errors=True)

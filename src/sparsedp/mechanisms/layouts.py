@@ -1,0 +1,111 @@
+"""Which ladder and which rows serve a problem best: the planner of `tight-alp`.
+
+Candidates differ in the symbols of their levels, in how their anchors are spread and in the rows of each level. All
+are ranked by a lower bound of what the balanced estimates minimise (`balancing`), and the best few are solved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ..balancing import Game
+from ..decoding import Decoder, Loads, poisson_load
+from ..embedding import BLOCK_BITS, Blocks
+from ..ladder import Ladder, Recipe, count_gaps, spread_anchors
+from ..table import Counts, Stage
+from .leftover import assumed_above, ladder_top, not_stored, step_factors, step_growth, stored_error
+from .problem import Problem
+
+COARSE_GRID, FINALIST_GRID = 120, 400  # counts of decoders that only compare plans
+FINALISTS, FINALIST_ROUNDS = 5, 30
+CROWDED_WEIGHT = 0.1
+
+# Symbols of the levels, and the shares of a block that the first level may get: the planner tries them all.
+SYMBOL_BITS: tuple[tuple[int, ...], ...] = ((3,), (4,), (5,), (6,), (7,), (4, 4), (4, 5), (5, 3), (5, 4))
+FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
+# Anchors get rarer with the count: by 1 + s · (budget below). Small counts need fine symbols, large ones few of them.
+SPREADS = (0.0, 0.3, 1.0)
+MANY_COUNTS = 100  # one level is best from there on
+SLOW_COUNTS = 500  # each ladder takes long
+
+
+def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
+    """The ladder and the rows of a block with the least objective, at the loads that are assumed."""
+    candidates = [
+        Blocks(ladder, rows, blocks, problem.hashed) for ladder in _ladders(problem, stage) for rows in _layouts(ladder)
+    ]
+    bounds = [_game(problem, stage, blocks).bound() for blocks in candidates]
+    best, least = candidates[0], math.inf
+    for i in sorted(range(len(candidates)), key=bounds.__getitem__)[:FINALISTS]:
+        game = _game(problem, stage, candidates[i], FINALIST_GRID)
+        crowded = _game(problem, stage, candidates[i], uniform=True)
+        objective = game.objective(game.balanced(FINALIST_ROUNDS)) + CROWDED_WEIGHT * crowded.bound()
+        if objective < least:
+            best, least = candidates[i], objective
+    return best
+
+
+def assumed_loads(problem: Problem, stage: Stage, layout: Blocks, uniform: bool = False) -> Loads:
+    """What a plan takes other keys to leave in the cells of each level."""
+    return tuple(
+        poisson_load(cells, assumed_above(problem, stage, level.start + np.arange(level.height + 1.0), uniform))
+        for level, cells in zip(layout.ladder.levels, layout.cells, strict=True)
+    )
+
+
+def decoding_top(problem: Problem, stage: Stage) -> int:
+    """The largest count that is decoded: a larger one is stored for certain, or nearly."""
+    top = stage.threshold + math.ceil(6 / float(stage.noise.rate))
+    return top if problem.upper_cells is None else min(top, max(1, problem.upper_cells))
+
+
+def decoding_grid(problem: Problem, stage: Stage, points: int) -> Counts:
+    """About so many counts, evenly spaced from 0 to the largest that is decoded."""
+    top = decoding_top(problem, stage)
+    return np.arange(0, top + 1, max(1, top // points))
+
+
+def game_of(decoder: Decoder, stage: Stage) -> Game:
+    """What every answer to a pattern costs every count."""
+    unstored = decoder.likelihood * decoder.unstored[:, None]
+    rate = float(stage.noise.rate)
+    return Game(decoder.grid.astype(np.float64), rate, unstored, stored_error(stage, decoder.grid))
+
+
+def _game(problem: Problem, stage: Stage, layout: Blocks, points: int = COARSE_GRID, uniform: bool = False) -> Game:
+    grid = decoding_grid(problem, stage, points)
+    loads = assumed_loads(problem, stage, layout, uniform)
+    unasked = np.full(len(grid), np.nan)
+    return game_of(Decoder(layout.ladder, loads, grid, not_stored(stage, grid), unasked), stage)
+
+
+def _ladders(problem: Problem, stage: Stage) -> Iterator[Ladder]:
+    """Ladders worth trying: symbols at most about a noise scale apart, and not more symbols than counts."""
+    growth = step_growth(problem)
+    factors = step_factors(stage, growth, ladder_top(problem, stage))
+    budgets = np.log(factors)
+    below = np.cumsum(budgets) - budgets
+    wanted = min(float(len(budgets)), 0.8 * float(budgets.sum()))
+    gaps = {bits: count_gaps(bits) for bits in SYMBOL_BITS}
+    fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(3 * wanted, 7)]
+    if len(budgets) > MANY_COUNTS:
+        fitting = [bits for bits in fitting if len(bits) == 1]
+    for bits in fitting or [max(SYMBOL_BITS, key=gaps.__getitem__) if wanted > 10 else SYMBOL_BITS[0]]:
+        spreads = SPREADS if len(bits) == 1 and gaps[bits] < len(budgets) else SPREADS[:1]
+        for spread in spreads[:2] if len(budgets) > SLOW_COUNTS else spreads:
+            anchors = spread_anchors(budgets / (1 + spread * below), gaps[bits])
+            yield Ladder.grown(factors, Recipe(growth, tuple(anchors), bits))
+
+
+def _layouts(ladder: Ladder) -> Iterator[tuple[int, ...]]:
+    """Rows of each level in a block."""
+    bits = [level.bits for level in ladder.levels]
+    if len(bits) == 1:
+        yield (BLOCK_BITS // bits[0],)
+        return
+    for share in FIRST_SHARES:
+        first = int(BLOCK_BITS * share / bits[0])
+        yield first, (BLOCK_BITS - first * bits[0]) // bits[1]
