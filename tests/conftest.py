@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,3 +58,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if missing:
             raise pytest.UsageError(f"promises {sorted(missing)} were not tested in this run")
         Path(path).write_text(page(_found), encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def user_level_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows (user, key): the identifiers of each file of the standard library."""
+    from benchmarks import identifiers
+
+    folder = tmp_path_factory.mktemp("log")
+    return identifiers.write([Path(sysconfig.get_path("stdlib"))], folder / identifiers.NAME).path

@@ -28,6 +28,8 @@ PROMISES = {
     21: "lookups are thread-safe",
     22: "one user moves the counts by at most m keys and M each, from the bytes of the input on",
     23: "nothing published is read off the data: shape, dtype, largest index, number of rows, order",
+    24: "an overloaded release says so, and its intervals still cover",
+    25: "intervals and standard errors of sums hold on user-level data with sizes estimated",
     26: "the δ of dependent rows is an upper bound with a proven numerical error",
     27: "keys are typed: looking integers up as text is an error, not a wrong answer",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -27,6 +28,8 @@ import test_files
 import test_key_kinds
 import test_ledger_processes
 import test_nothing_published
+import test_overload
+import test_user_level
 from exact import exp_up, hockey_stick, law_of_sampler
 from fuzz.forging import join, split
 from neighbouring_inputs import KINDS
@@ -372,6 +375,34 @@ def test_the_samplers_take_the_same_steps_whatever_the_counts_are() -> None:
             add_noise(counts, law, stream)
             next_words.add(int(stream.words(1)[0]))
         assert len(next_words) == 1
+
+
+def test_promise_24_an_overloaded_release_says_so_and_its_intervals_cover(figure: Figure) -> None:
+    least, releases = 1.0, 0
+    for (mechanism, delta), sensitivity in product(test_overload.CASES, (1, 10)):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            counts = test_overload.zipf()
+            release = test_overload.overloaded(counts, mechanism, delta, sensitivity, test_overload.KEYS // 10)
+        if mechanism in test_overload.SIZED:
+            assert [warning.category for warning in told] == [sparsedp.OverloadWarning]
+        least, releases = min(least, *test_overload.coverages(release, counts)), releases + 1
+    assert least >= 0.94
+    figure(f"{releases} releases at a tenth of their size: all that have one say so; 95 % intervals cover {least:.1%}")
+
+
+def test_promise_25_intervals_and_sums_hold_on_user_level_data(figure: Figure, user_level_log: Path) -> None:
+    least, ratios = 1.0, []
+    for keys_per_user, delta in product((1, 10, 50), (0.0, 1e-9)):
+        judged = test_user_level.judge(user_level_log, keys_per_user, delta)
+        least = min(least, *judged.coverages)
+        ratios.append(judged.sums)
+    assert least >= 0.94
+    assert 0.8 <= min(ratios) <= max(ratios) <= 1.35
+    figure(
+        f"95 % intervals cover {least:.1%} at least; standard errors of sums are {min(ratios):.2f} to "
+        f"{max(ratios):.2f} of the errors seen"
+    )
 
 
 def test_promise_26_the_delta_of_dependent_rows_is_an_upper_bound(figure: Figure) -> None:

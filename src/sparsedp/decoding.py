@@ -45,6 +45,12 @@ def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
     return normalised
 
 
+def keys_above(cells: int, load: Floats) -> Floats:
+    """The inverse of `poisson_load`: how many keys are higher than each height, from the law of cells."""
+    at_most = np.clip(np.cumsum(load), 1e-12, 1.0)
+    return -np.log(at_most) * cells
+
+
 @dataclass(frozen=True)
 class Decoder:
     """Posterior of a count given its pattern, on a grid of counts."""

@@ -7,8 +7,9 @@ only. Proof: docs/privacy.md, "ALP". Exact test: tests/test_exact_alp.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -29,6 +30,13 @@ DEFAULT_UPPER_SCALES = 200
 
 MOST_LEVELS = 1 << 16
 _MOST_SIMULATED_BITS = 20_000_000
+
+# An array is crowded if it is twice as full as planned, and by this many standard deviations of the words counted.
+DEVIATIONS, MOST_COUNTED_WORDS = 6, 1 << 17
+CROWDED = (
+    "its first level is more than twice as full as planned: estimates of keys that are not stored may be far too large, "
+    "and their intervals say so; release again with a larger nonzero=, or without it"
+)
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,14 @@ class Embedding:
         bits ^= random.random(bits.shape, np.float32) < float(self.columns.flip_probability)
         return estimate_bits(bits) / float(self.rounding.slope)
 
+    def crowded(self, arrays: Arrays) -> bool:
+        """Whether the first level, which every key may reach, is more than twice as full as planned."""
+        words = arrays["embedding.bits"][: min(self.columns.words_per_level, MOST_COUNTED_WORDS)]
+        flip, bits = float(self.columns.flip_probability), 64 * len(words)
+        ones = int(np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).sum())
+        full = (ones / bits - flip) / (1 - 2 * flip)  # as if no bit had been flipped
+        return full > 2 * self.collision + DEVIATIONS / ((1 - 2 * flip) * math.sqrt(4 * bits))
+
     @property
     def collision(self) -> float:
         """P[some other key shares a given bit]."""
@@ -132,6 +148,7 @@ class AlpPlan(Plan):
 
     problem: Problem
     embedding: Embedding
+    crowded: bool = field(default=False, compare=False)  # as the bits of the release say
     reason: str = Plan.reason
 
     mechanism = "alp"
@@ -172,9 +189,16 @@ class AlpPlan(Plan):
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         yield from self.embedding.wrong_arrays(parts[0])
 
+    def observed(self, parts: Parts) -> AlpPlan:
+        return replace(self, crowded=self.embedding.crowded(parts[0]))
+
+    @property
+    def overload(self) -> str | None:
+        return CROWDED if self.crowded else None
+
     def reader(self, parts: Parts) -> Reader:
         (arrays,) = parts
-        return ArrayReader(self, lambda ids: self.embedding.estimate(arrays, ids))
+        return ArrayReader(self.observed(parts), lambda ids: self.embedding.estimate(arrays, ids))
 
     def simulate(self, count: int, samples: int) -> Estimates:
         return self.clamp(self.embedding.simulate(count, samples))
@@ -184,4 +208,6 @@ class AlpPlan(Plan):
         return self.embedding.bounds.expected_error * self.embedding.unit_cells
 
     def error_with_probability_cells(self, failure: float) -> float:
+        if self.crowded:  # other keys may have set all bits of a key
+            return math.inf
         return self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells

@@ -6,8 +6,9 @@ sum of the exact losses of both stages. Proof: docs/privacy.md, "Threshold ALP".
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 
@@ -18,7 +19,7 @@ from ..errors import ParameterError
 from ..laws import precise
 from ..randomness import Randomness, Words
 from ..table import Counts, PureStage, StableStage, Stage
-from .alp import Embedding
+from .alp import CROWDED, Embedding
 from .base import (
     TABLE_SHAPES,
     ArrayReader,
@@ -48,6 +49,7 @@ class ThresholdAlpPlan(Plan):
     stage: Stage | None
     embedding: Embedding
     stored_zeros: Fraction
+    crowded: bool = field(default=False, compare=False)  # as the bits of the release say
     reason: str = Plan.reason
 
     mechanism = "threshold-alp"
@@ -121,11 +123,19 @@ class ThresholdAlpPlan(Plan):
         yield from super().wrong_arrays(parts, thorough)
         yield from self.embedding.wrong_arrays(parts[0])
 
+    def observed(self, parts: Parts) -> ThresholdAlpPlan:
+        return replace(self, crowded=self.embedding.crowded(parts[0]))
+
+    @property
+    def overload(self) -> str | None:
+        return CROWDED if self.crowded else None
+
     def reader(self, parts: Parts) -> Reader:
         (arrays,) = parts
+        plan = self.observed(parts)
         if self.stage is None:
-            return ArrayReader(self, lambda ids: self.embedding.estimate(arrays, ids))
-        return ThresholdAlpReader(self, self.stage, arrays)
+            return ArrayReader(plan, lambda ids: self.embedding.estimate(arrays, ids))
+        return ThresholdAlpReader(plan, self.stage, arrays)
 
     def simulate(self, count: int, samples: int) -> Estimates:
         estimates = self.embedding.simulate(count, samples)
@@ -154,8 +164,11 @@ class ThresholdAlpPlan(Plan):
     def error_with_probability_cells(self, failure: float) -> float:
         """A stored key errs by |η|, another by at most |η| plus ALP's error: half of the failures to each."""
         if self.stage is None:
-            return self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells
+            error = self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells
+            return math.inf if self.crowded else error
         noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure / 2)
+        if self.crowded:  # other keys may have set all bits of a key, but it is not stored
+            return noise + self.stage.threshold
         return noise + self.embedding.bounds.error_with_probability(failure / 2) * self.embedding.unit_cells
 
 
@@ -182,7 +195,9 @@ class ThresholdAlpReader(Reader):
         embedding, threshold = self.plan.embedding, self._stage.threshold
         estimates = embedding.estimate(self._arrays, ids)
         noise = bounds.geometric_error_with_probability(float(self._stage.noise.rate), failure / 2)
-        error = embedding.bounds.error_with_probability(failure / 2) * embedding.unit_cells
+        error = math.inf  # other keys may have set all bits
+        if not self.plan.crowded:
+            error = embedding.bounds.error_with_probability(failure / 2) * embedding.unit_cells
         stored, values = self._table.find(ids)
         unsaturated = estimates + error < threshold
         low = np.where(stored, values - noise, np.maximum(0.0, estimates - error))

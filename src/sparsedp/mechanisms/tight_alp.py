@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import _native, bounds
 from ..balancing import Game
-from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load
+from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above
 from ..embedding import BLOCK_BITS, Blocks
 from ..errors import ParameterError
 from ..hashing import Partition
@@ -54,6 +54,10 @@ STORED_ZERO_SHARE = 0.01
 _FINE_GRID = 800  # counts of a decoder
 BALANCED, FITTED = "balanced", "fitted"
 VALUE_BITS = 16
+
+# A release is overloaded with this many times the keys it was made for, and as many standard deviations of what its
+# cells can tell.
+MOST_CROWDED, DEVIATIONS = 2, 6
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,24 @@ class TightAlpPlan(DivisiblePlan):
         for level, cells in zip(self.blocks.ladder.levels, self.blocks.cells, strict=True):
             yield Symbols(level, cells, counts[at : at + level.symbols])
             at += level.symbols
+
+    @property
+    def overload(self) -> str | None:
+        made, seen = self.problem.entries or 1, self._seen_keys
+        if self.published is None or seen < MOST_CROWDED * made + DEVIATIONS * math.sqrt(sum(self.blocks.cells)):
+            return None
+        return (
+            f"its cells tell of some {seen:,.0f} keys, and it was made for {made:,}: errors are larger than planned, "
+            "and so are intervals, which still cover; release again with a larger nonzero=, or without it"
+        )
+
+    @property
+    def _seen_keys(self) -> float:
+        """Σ min(count, cap)/cap over keys that are not stored, for a cap of a noise scale, as the loads tell it."""
+        cap, seen = math.ceil(1 / self.problem.step_budget), 0.0
+        for level, load, cells in zip(self.blocks.ladder.levels, self.loads, self.blocks.cells, strict=True):
+            seen += float(keys_above(cells, load)[: max(0, min(level.height, cap - level.start))].sum())
+        return seen / cap
 
     def fit(self, parts: Parts) -> Fit:
         """The prior that a release tells."""

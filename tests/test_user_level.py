@@ -1,0 +1,63 @@
+"""Persons with many keys, on a real log, told nothing but ε, δ and m: the identifiers of the standard library by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparsedp
+from benchmarks import judging
+from sparsedp.randomness import reproducible_for_tests
+
+ABSENT = [f"no identifier {i}" for i in range(5000)]
+RELEASES, SUMS = 3, 100
+
+
+@dataclass(frozen=True)
+class Judged:
+    """How often 95 % intervals cover, in each range of counts, and the standard errors of sums by the errors seen."""
+
+    coverages: list[float]
+    sums: float
+    mechanism: str
+    errors: judging.Figures  # by the error of dense noise
+
+
+def judge(log: Path, keys_per_user: int, delta: float, mechanism: str = "auto") -> Judged:
+    counted = sparsedp.count(log, key="key", user="user", max_keys_per_user=keys_per_user)
+    order = np.argsort(np.array(counted.keys, dtype=object), kind="stable")  # which the count leaves open
+    keys, counts = np.array(counted.keys, dtype=object)[order].tolist(), counted.units[order]
+    asked = judging.questions([*keys, *ABSENT], counts, len(ABSENT))
+    covered, errors, deviations = [], [], []
+    random = np.random.default_rng(keys_per_user)
+    for seed in range(RELEASES):
+        with reproducible_for_tests(seed):
+            release = sparsedp.release(
+                (keys, counts), epsilon=1.0, delta=delta, sensitivity=keys_per_user, mechanism=mechanism
+            )
+        covered.append(judging.coverage(asked, *release.interval(asked.keys)))
+        errors.append(judging.errors(asked, release.lookup(asked.keys)))
+        for _ in range(SUMS):
+            own = random.permutation(len(keys))[: len(keys) // 20]
+            total, stated = release.sum([keys[i] for i in own])
+            deviations.append((total - counts[own].sum()) / stated)
+    coverage, dense = judging.means(covered), judging.dense_errors(asked, keys_per_user)
+    ratios = {name: error / dense[name] for name, error in judging.means(errors).items()}
+    enough = [name for name, own in asked.groups.items() if RELEASES * len(own) >= 1000]
+    sums = judging.stated_to_seen(np.array(deviations))
+    return Judged([coverage[name] for name in enough], sums, release.mechanism, ratios)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9])
+@pytest.mark.parametrize("keys_per_user", [5, 20])
+def test_answers_are_near_those_of_dense_noise_and_intervals_cover(
+    user_level_log: Path, keys_per_user: int, delta: float
+) -> None:
+    # Mutants: an array that is sized for fewer keys than there are; answers that are good at one range of counts only.
+    judged = judge(user_level_log, keys_per_user, delta)
+    assert min(judged.coverages) >= 0.94
+    assert max(judged.errors[name] for name in ("all", "absent", "frequent")) <= 1.45
+    assert 0.8 < judged.sums < 1.35
