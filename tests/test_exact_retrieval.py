@@ -243,10 +243,11 @@ def test_delta_counts_the_loss_of_estimating_the_size_too() -> None:
 
 def test_an_estimated_size_spends_the_delta_of_the_worst_size() -> None:
     # The noisy size decides between plans with different δ; the guarantee is that of the largest one.
-    problem = replace(make_problem(epsilon=1.0, delta=1e-6), sizing_loss=Decimal("0.1"))
-    plans = [RetrievalPlan.create(replace(problem, nonzero=size)) for size in (1, 5000, 20_000)]
+    problem = make_problem(epsilon=1.0, delta=1e-6)
+    size = SupportSize.plan(problem, 0.1)
+    plans = [RetrievalPlan.create(size.sized(problem, [keys])) for keys in (1, 5000, 20_000)]
     needed = [sum(plan.delta_parts.values()) for plan in plans]
-    assert max(needed) > 1.05 * min(needed)
+    assert max(needed) > 1.03 * min(needed)
     for plan in plans:
         assert max(needed) <= plan.delta <= problem.delta
 
@@ -368,6 +369,7 @@ def test_a_plan_states_the_overflow_of_the_margin_that_it_has() -> None:
     assert isinstance(plan, RetrievalPlan)
     law = plan.problem.sizing_noise
     assert law is not None
-    assert plan.step_delta_parts["overflow"] == overflow(plan.problem, law, plan.system.keys - 5000)
-    smaller = replace(plan, system=replace(plan.system, keys=5000))
+    assert plan.room is not None
+    assert plan.step_delta_parts["overflow"] == overflow(plan.problem, law, plan.system.keys - plan.room)
+    smaller = replace(plan, system=replace(plan.system, keys=plan.room + 10))
     assert smaller.exact_delta > 1e-6

@@ -109,12 +109,12 @@ def test_without_a_bound_every_key_has_its_place() -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_more_keys_than_the_bound_leave_the_array_empty_and_say_so(parts: int) -> None:
+def test_more_keys_than_the_bound_leave_the_array_unfilled_and_say_so(parts: int) -> None:
     with pytest.warns(sparsedp.OverloadWarning, match="larger nonzero="):
         crowded = build(seed=5, nonzero=KEYS // 10, parts=parts)
     assert not crowded.filled
     assert crowded.overload is not None
-    assert crowded.nbytes < 50_000
+    assert crowded.nbytes < build(seed=5, parts=parts).nbytes / 3
     assert isinstance(crowded.plan, RetrievalPlan)
     threshold = crowded.plan.buckets.threshold
     small = np.flatnonzero(threshold // 2 > COUNTS)

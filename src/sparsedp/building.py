@@ -64,8 +64,8 @@ def release(
     mechanism
         A name from `compare`, or "auto".
     nonzero, total
-        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding, or
-        limit it (`retrieval`), and cost accuracy only when broken (for `compact` see there). Without them the size is
+        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding
+        and cost accuracy only when broken (for `compact` see there). Without them the size is
         estimated.
     sizing_share
         The share of ε that estimates the size where it is needed and not public (`retrieval` always counts its keys
@@ -256,8 +256,8 @@ class Draft:
         plan = create_plan(self.name, self.reason, problem, self.options)
         if noisy is None:
             return plan
-        if isinstance(plan, RetrievalPlan) and self.sizing.overfull(self.problem, noisy):
-            return plan.left_empty()
+        if isinstance(plan, RetrievalPlan):
+            plan = plan.counted(noisy)
         return weighed(plan, problem) if self.open else plan
 
     def draw_partition(self, plan: DivisiblePlan, randomness: Randomness) -> Partition:

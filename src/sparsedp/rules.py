@@ -255,9 +255,9 @@ def _(plan: RetrievalPlan) -> Wrong:
         yield "the system must fit the buckets"
     if plan.count_noise is None and (plan.problem.sizing_keys is None or plan.problem.nonzero is None):
         yield "the noisy number of keys must be stated"
-    elif plan.count_noise is None and plan.array_filled and not _margin_fits(plan):
+    elif plan.count_noise is None and (plan.problem.bounded != (plan.room is not None) or not _margin_fits(plan)):
         yield "the system must have a margin above the number of keys"
-    if (plan.count_noise is None) != (plan.room is None) or not 0 <= (plan.room or 0) <= plan.system.keys:
+    if not 0 <= (plan.room or 0) <= plan.system.keys or (plan.room is None and plan.count_noise is not None):
         yield "the system must fit the room"
 
 
@@ -265,7 +265,8 @@ def _margin_fits(plan: RetrievalPlan) -> bool:
     noise, moved = plan.problem.sizing_noise, plan.problem.sizing_keys
     if noise is None or moved is None or plan.problem.nonzero is None:
         return False
-    above = plan.system.keys - -(-plan.problem.nonzero // plan.problem.parts)
+    number = -(-plan.problem.nonzero // plan.problem.parts) if plan.room is None else plan.room
+    above = plan.system.keys - number
     return moved <= above <= _MOST_TAIL_STEPS * noise.magnitude.period
 
 

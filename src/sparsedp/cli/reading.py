@@ -134,7 +134,7 @@ def info(release: File, json: Json = False) -> None:
 
     opened = load(release, allow_reproducible=True)
     plan, problem = opened.plan, opened.plan.problem
-    estimated = problem.sizing_loss > 0
+    estimated = problem.size_estimated
     size = sum(file.stat().st_size for file in release.iterdir()) if release.is_dir() else release.stat().st_size
     if json:
         show(

@@ -225,7 +225,6 @@ def _dry_run(
     left = None
     if account is not None:
         left = next(b for b in account.ledger.datasets() if b.dataset == account.dataset)
-    public = releasing["nonzero"] is not None or releasing["total"] is not None
     report = {
         "epsilon": plan.problem.epsilon,
         "delta": plan.problem.delta,
@@ -233,7 +232,7 @@ def _dry_run(
         "reason": plan.reason,
         "contribution": str(contribution),
         "output": str(output),
-        "expected_bytes": plan.nbytes if plan.problem.sizing_loss == 0 or public else None,
+        "expected_bytes": None if plan.problem.size_estimated else plan.nbytes,
         "left_epsilon": None if left is None else left.left_epsilon,
         "left_delta": None if left is None else left.left_delta,
     }

@@ -34,8 +34,8 @@ _MOST_SIMULATED_BITS = 20_000_000
 # An array is crowded if it is twice as full as planned, and by this many standard deviations of the words counted.
 DEVIATIONS, MOST_COUNTED_WORDS = 6, 1 << 17
 CROWDED = (
-    "its first level is more than twice as full as planned: estimates of keys that are not stored may be far too large, "
-    "and their intervals say so; release again with a larger nonzero=, or without it"
+    "its first level is more than twice as full as planned: estimates of keys that are not stored may be far too "
+    "large, and their intervals say so; release again with a larger nonzero=, or without it"
 )
 
 

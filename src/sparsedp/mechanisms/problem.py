@@ -39,6 +39,7 @@ class Problem:
     keep_keys: bool = field(default=False, metadata=LEFT_OUT)  # stored keys are published as they are, not only hashed
     sizing_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)  # which the estimate of the size had
     sizing_keys: int | None = field(default=None, metadata=LEFT_OUT)  # keys that may come or go, if it counts keys
+    bounded: bool = field(default=False, metadata=LEFT_OUT)  # keys are counted, but the size is that of public bounds
 
     @cached_property
     def step_budget(self) -> Decimal:
@@ -50,6 +51,11 @@ class Problem:
     def sized_unseen(self) -> bool:
         """Whether the noise of an estimated size is not told, as in files of format 1: its price is but claimed."""
         return self.sizing_loss > 0 and self.sizing_noise is None
+
+    @property
+    def size_estimated(self) -> bool:
+        """Whether `nonzero` was estimated from the data."""
+        return self.sizing_loss > 0 and not self.bounded
 
     @property
     def promise(self) -> str:

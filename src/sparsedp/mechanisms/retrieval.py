@@ -4,7 +4,7 @@ Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensit
 noise and from the integer widths of the buckets. δ is the sum of four events: a key that a neighbour lacks is stored,
 its row depends on the others', the array is too small for the keys, no seed gives independent rows. The last three
 concern hash seeds and a noisy number of keys, never values. That number sizes the array, so that every key has its
-place; a public `nonzero` only limits it, and with many more keys the array is left out, which costs accuracy only.
+place; or a public `nonzero` does, and with more keys the array is not filled, which costs accuracy only.
 Proof: docs/privacy.md, "Retrieval". Exact test: tests/test_exact_retrieval.py.
 
 Every key, present or not, is answered with the error of geometric noise at (almost) the full ε.
@@ -45,11 +45,11 @@ from .base import (
 from .problem import LEFT_OUT, Problem
 from .sizing import Sizing
 from .slots import SlotReader
-from .support import SupportSize, margin, overflow, step_delta, step_multiplier
+from .support import SupportSize, margin, overflow, room, step_delta, step_multiplier
 from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
 
 # Shares of δ: for a stored key that a neighbour lacks, and for dependent rows; the rest is for overflow.
-STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 4)
+STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 8)
 
 # Buckets err by less than two of 2^b numbers: with 2^17 in the smallest that costs less than 2^-15 of loss, and with
 # 2^7, which a tiny δ may need, less than 2^-5.
@@ -129,11 +129,11 @@ class RetrievalPlan(DivisiblePlan):
     problem: Problem
     buckets: NoiseBuckets
     system: LinearSystem
-    array_filled: bool = field(default=True, metadata=LEFT_OUT)
-    # In files of format 1 each part decided by a noisy number of its own whether it is filled: at most `room`.
-    count_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)
+    # With a public bound: the array is filled if the noisy number of keys of each part is at most `room`.
     room: int | None = field(default=None, metadata=LEFT_OUT)
-    parts_filled: bool = field(default=True, compare=False)  # as the arrays of such a file say
+    # In files of format 1 each part decided for itself, by a number with this noise.
+    count_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)
+    array_filled: bool = field(default=True, compare=False)  # as the number of keys decides, or the arrays say
     reason: str = Plan.reason
 
     mechanism = "retrieval"
@@ -152,7 +152,7 @@ class RetrievalPlan(DivisiblePlan):
             raise ParameterError(f"retrieval needs delta > 0, got {problem.delta}; use mechanism='tight-alp'")
         if problem.entries is None:
             raise ParameterError("the size of retrieval needs nonzero= or total=; release() can estimate it")
-        if problem.sizing_noise is None:  # a plan without data takes the bound for the number
+        if problem.sizing_noise is None:
             size = SupportSize.plan(problem)
             problem = size.sized(problem, size.unknown(problem))
         planned = problem
@@ -172,10 +172,11 @@ class RetrievalPlan(DivisiblePlan):
         buckets = _buckets(problem, Decimal(1))
         if buckets.bits > 64:
             return None
-        keys = _keys_of_part(problem) + margin(problem, problem.sizing_noise)
+        most = room(problem, problem.sizing_noise) if problem.bounded else None
+        keys = (_keys_of_part(problem) if most is None else most) + margin(problem, problem.sizing_noise)
         # δ_h / (1 - p)² and p^16, with p at most 1/4 and far below
         failure = step_delta(problem) * DEPENDENCE_SHARE / 2
-        return cls(problem, buckets, LinearSystem.smallest(keys, buckets.bits // 8, failure))
+        return cls(problem, buckets, LinearSystem.smallest(keys, buckets.bits // 8, failure), most)
 
     def _within_budget(self) -> RetrievalPlan:
         """The plan, or one with a little more noise if the buckets' integers lose more than the budget."""
@@ -191,10 +192,9 @@ class RetrievalPlan(DivisiblePlan):
             plan = replace(plan, buckets=buckets, system=replace(plan.system, width=buckets.bits // 8))
         return plan
 
-    def left_empty(self) -> RetrievalPlan:
-        """The plan without an array worth the name: for more keys than the public bound allows."""
-        one = LinearSystem.smallest(1, self.system.width, step_delta(self.problem) * DEPENDENCE_SHARE / 2)
-        return replace(self, system=one, array_filled=False)
+    def counted(self, noisy: list[int]) -> RetrievalPlan:
+        """The plan that knows, from the noisy numbers of keys of all parts, whether its array is filled."""
+        return self if self.room is None else replace(self, array_filled=max(noisy) <= self.room)
 
     @cached_property
     def step_loss(self) -> Decimal:
@@ -211,14 +211,11 @@ class RetrievalPlan(DivisiblePlan):
 
         But the overflow of integer counts whose number sized the array is that of all steps together.
         """
-        stored = self.buckets.noise.at_least(self.buckets.threshold - 1)
-        if not self.array_filled:
-            return {"stored": stored}
         defect = self.system.rank_defect
         if defect > MOST_DEFECT:
             raise AssertionError("the system is too small for its keys")
         return {
-            "stored": stored,
+            "stored": self.buckets.noise.at_least(self.buckets.threshold - 1),
             "dependent": self.system.dependence / (1 - defect) ** 2,
             "no seed": defect**MOST_REDRAWS,
             "overflow": self._overflow,
@@ -226,11 +223,12 @@ class RetrievalPlan(DivisiblePlan):
 
     @property
     def _overflow(self) -> Fraction:
-        if self.count_noise is not None and self.room is not None:
-            return self.count_noise.at_least(self.system.keys - self.room)
+        above = self.system.keys - (_keys_of_part(self.problem) if self.room is None else self.room)
+        if self.count_noise is not None:
+            return self.count_noise.at_least(above)
         if self.problem.sizing_noise is None:
             raise AssertionError("the noise of the number of keys is not known")
-        return overflow(self.problem, self.problem.sizing_noise, self.system.keys - _keys_of_part(self.problem))
+        return overflow(self.problem, self.problem.sizing_noise, above)
 
     @property
     def delta_parts(self) -> dict[str, float]:
@@ -248,7 +246,7 @@ class RetrievalPlan(DivisiblePlan):
             at_once = parts.pop("overflow", at_once)
         step = sum(parts.values(), Fraction(0))
         exact = step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9)) + at_once
-        return max(exact, Fraction(self.problem.delta)) if self.problem.sizing_loss else exact
+        return max(exact, Fraction(self.problem.delta)) if self.problem.size_estimated else exact
 
     @property
     def cells_nbytes(self) -> float:
@@ -269,7 +267,7 @@ class RetrievalPlan(DivisiblePlan):
             "retrieval.slots": (np.uint8, (self.system.size * self.system.width + 8,)),
             "retrieval.seed": (np.uint64, (2,)),
         }
-        return shapes if self.count_noise is None else shapes | {"retrieval.filled": (np.bool_, (1,))}
+        return shapes if self.room is None else shapes | {"retrieval.filled": (np.bool_, (1,))}
 
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
         """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
@@ -295,6 +293,8 @@ class RetrievalPlan(DivisiblePlan):
             "retrieval.slots": slots,
             "retrieval.seed": seed,
         }
+        if self.room is not None:
+            arrays["retrieval.filled"] = np.array([self.array_filled])
         return Built(arrays, kept)
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
@@ -306,16 +306,16 @@ class RetrievalPlan(DivisiblePlan):
         return SlotReader(self, parts)
 
     def observed(self, parts: Parts) -> RetrievalPlan:
-        return replace(self, parts_filled=all(self.filled_parts(parts)))
+        return replace(self, array_filled=all(self.filled_parts(parts)))
 
     @property
     def filled(self) -> bool:
-        return self.array_filled and self.parts_filled
+        return self.array_filled
 
     def filled_parts(self, parts: Parts) -> list[bool]:
         """Which parts tell the counts of keys that are not stored."""
-        if self.count_noise is None:
-            return [self.array_filled] * len(parts)
+        if self.room is None:
+            return [True] * len(parts)
         return [bool(arrays["retrieval.filled"][0]) for arrays in parts]
 
     @property
@@ -323,7 +323,7 @@ class RetrievalPlan(DivisiblePlan):
         if self.filled:
             return None
         return (
-            "there are more keys than its public bound allows, so its array was left empty: keys that are not stored "
+            "there are more keys than its public bound allows, so its array was not filled: keys that are not stored "
             "are answered 0, with an interval up to the threshold; release again with a larger nonzero=, or without it"
         )
 

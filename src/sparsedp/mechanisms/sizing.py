@@ -50,11 +50,7 @@ class Sizing(ABC):
 
     @abstractmethod
     def unknown(self, problem: Problem) -> list[int]:
-        """The numbers to plan with before there is data: the public bounds, or the smallest ones."""
-
-    def overfull(self, problem: Problem, noisy: Sequence[int]) -> bool:
-        """Whether there are more keys than the public bound allows, for a mechanism that then keeps its array empty."""
-        return False
+        """The numbers to plan with before there is data: the smallest ones."""
 
 
 def law_of_size(rate: Decimal, share: float) -> TwoSided:

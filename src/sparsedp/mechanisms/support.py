@@ -1,9 +1,9 @@
 """The number of non-zero keys, with noise: the size of `retrieval`.
 
-Guarantee: with a margin above the noisy number, a part has more keys than its array was made for with probability at
-most `overflow`, which is a part of δ. Between neighbours at most `moved_keys` keys come or go, so the number moves by
-that much and no more, however large counts are. Proof: docs/privacy.md, "Retrieval". Exact test:
-tests/test_exact_retrieval.py.
+Guarantee: an array has a margin above the noisy number of keys, or above the largest such number that a public bound
+allows. A part has more keys than its array was made for with probability at most `overflow`, a part of δ. Between
+neighbours at most `moved_keys` keys come or go, so the number moves by that much and no more, however large counts are.
+Proof: docs/privacy.md, "Retrieval". Exact test: tests/test_exact_retrieval.py.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ..table import Counts, add_noise
 from .problem import Problem
 from .sizing import Sizing, law_of_size
 
-OVERFLOW_SHARE = Fraction(1, 4)  # of δ, for an array that is too small
+OVERFLOW_SHARE = Fraction(3, 8)  # of δ, for an array that is too small
 
 # Of ε: what the number costs in noise on the counts, against the space of its margin.
-SMALLEST_SHARE, LARGEST_SHARE = 0.01, 0.05
-MOST_ERROR = 1.055  # times that of noise with all of ε on every key
+SMALLEST_SHARE, LARGEST_SHARE = 0.01, 0.055
+MOST_ERROR = 1.059  # times that of noise with all of ε on every key
 ASSUMED_KEYS = 10_000
 
-UNFILLED_CHANCE = Fraction(1, 10_000)  # that a number within its public bound seems beyond it
+UNFILLED_CHANCE = Fraction(1, 100)  # that a number of keys at its public bound seems beyond it
 LARGEST_EXPONENT = 1000
 
 
@@ -78,18 +78,20 @@ class SupportSize(Sizing):
         return [int(number) for number in add_noise(np.array(counted), self.law, randomness)]
 
     def sized(self, problem: Problem, noisy: Sequence[int]) -> Problem:
-        keys = problem.parts * max(1, *noisy)
-        loss = sizing_loss(problem, self.law)
-        return replace(problem, nonzero=keys, sizing_loss=loss, sizing_noise=self.law, sizing_keys=moved_keys(problem))
+        loss, moved = sizing_loss(problem, self.law), moved_keys(problem)
+        spent = replace(problem, sizing_loss=loss, sizing_noise=self.law, sizing_keys=moved)
+        if problem.entries is not None:
+            return replace(spent, bounded=True)
+        return replace(spent, nonzero=problem.parts * max(1, *noisy))
 
     def unknown(self, problem: Problem) -> list[int]:
-        return [0 if problem.entries is None else -(-problem.entries // problem.parts)] * problem.parts
+        return [0] * problem.parts
 
-    def overfull(self, problem: Problem, noisy: Sequence[int]) -> bool:
-        if problem.entries is None:
-            return False
-        allowed = _entries_of_part(problem.entries, problem.parts)
-        return max(noisy) > allowed + self.law.smallest_tail(UNFILLED_CHANCE / problem.parts)
+
+def room(problem: Problem, law: TwoSided) -> int:
+    """The noisy number of keys that a part may have, if there is a public bound on all of them."""
+    assert problem.entries is not None
+    return _entries_of_part(problem.entries, problem.parts) + law.smallest_tail(UNFILLED_CHANCE / problem.parts)
 
 
 def margin(problem: Problem, law: TwoSided) -> int:
@@ -110,7 +112,7 @@ def planned_share(problem: Problem) -> float:
     margin_at_one = -math.log(problem.delta) * moved_keys(problem) / problem.epsilon
     if problem.neighbours.real:
         margin_at_one *= float(problem.neighbours.distance)
-    share = min(LARGEST_SHARE, max(SMALLEST_SHARE, math.sqrt(margin_at_one / (4 * keys))))
+    share = min(LARGEST_SHARE, max(SMALLEST_SHARE, math.sqrt(margin_at_one / (3 * keys))))
     dense, left = geometric_mean_error(whole), float(problem.step_budget)
     while share > SMALLEST_SHARE and geometric_mean_error(left * (1 - share)) > MOST_ERROR * dense:
         share = max(SMALLEST_SHARE, 0.97 * share)
