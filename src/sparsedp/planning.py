@@ -143,7 +143,7 @@ def weighed(plan: Plan, problem: Problem) -> Plan:
     if (
         problem.nonzero is not None and problem.sizing_noise is not None and not problem.bounded
     ):  # so that it is rarely too small
-        problem = replace(problem, nonzero=problem.nonzero + math.ceil(2 / float(problem.sizing_noise.rate)))
+        problem = replace(problem, nonzero=problem.nonzero + math.ceil(1 / float(problem.sizing_noise.rate)))
     times = nbytes / (HEADER_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
     if times <= MOST_TIMES:
         return plan

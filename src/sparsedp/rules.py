@@ -253,7 +253,8 @@ def _(plan: RetrievalPlan) -> Wrong:
         yield "retrieval has a delta and a size"
     if plan.system.width * 8 != plan.buckets.bits:
         yield "the system must fit the buckets"
-    if plan.count_noise is None and (plan.problem.sizing_keys is None or plan.problem.nonzero is None):
+    problem = plan.problem
+    if plan.count_noise is None and (problem.sizing_keys is None or (problem.nonzero is None and not problem.bounded)):
         yield "the noisy number of keys must be stated"
     elif plan.count_noise is None and (plan.problem.bounded != (plan.room is not None) or not _margin_fits(plan)):
         yield "the system must have a margin above the number of keys"
@@ -263,9 +264,9 @@ def _(plan: RetrievalPlan) -> Wrong:
 
 def _margin_fits(plan: RetrievalPlan) -> bool:
     noise, moved = plan.problem.sizing_noise, plan.problem.sizing_keys
-    if noise is None or moved is None or plan.problem.nonzero is None:
+    if noise is None or moved is None:
         return False
-    number = -(-plan.problem.nonzero // plan.problem.parts) if plan.room is None else plan.room
+    number = -(-(plan.problem.nonzero or 1) // plan.problem.parts) if plan.room is None else plan.room
     above = plan.system.keys - number
     return moved <= above <= _MOST_TAIL_STEPS * noise.magnitude.period
 

@@ -49,7 +49,8 @@ from .problem import Problem
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
-DEFAULT_BITS = 40.0
+# For each non-zero key, or for each of an estimated size, where keys far below the noise count as parts of one.
+DEFAULT_BITS, EFFECTIVE_BITS = 40.0, 48.0
 STORED_ZERO_SHARE = 0.01
 _FINE_GRID = 800  # counts of a decoder
 BALANCED, FITTED = "balanced", "fitted"
@@ -83,12 +84,12 @@ class TightAlpPlan(DivisiblePlan):
     def create(
         cls,
         problem: Problem,
-        bits_per_entry: float = DEFAULT_BITS,
+        bits_per_entry: float | None = None,
         target_error: float | None = None,
         stored_zeros: float | None = None,
         threshold_rule: str = "tight",
     ) -> TightAlpPlan:
-        """The least error for `bits_per_entry` bits per non-zero key, or the least space for a mean error.
+        """The least error for `bits_per_entry` bits per non-zero key (40), or the least space for a mean error.
 
         `stored_zeros` is the expected number of zero keys in the table (pure privacy), 1 % of the keys by default.
         """
@@ -108,7 +109,10 @@ class TightAlpPlan(DivisiblePlan):
                 "use a larger epsilon or delta, or a larger step"
             )
         if target_error is None:
-            return _best_plan(problem, stage, check_number("bits_per_entry", bits_per_entry))
+            in_parts = problem.size_estimated and problem.sizing_keys is None and problem.step_budget < Decimal("0.5")
+            default = EFFECTIVE_BITS if in_parts else DEFAULT_BITS
+            bits = default if bits_per_entry is None else check_number("bits_per_entry", bits_per_entry)
+            return _best_plan(problem, stage, bits)
         return _smallest_plan(problem, stage, check_number("target_error", target_error))
 
     @cached_property
