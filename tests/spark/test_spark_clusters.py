@@ -104,6 +104,7 @@ for one, other in zip(built.sides[0], local.sides[0], strict=True):
         assert (one[name] == other[name]).all(), name
 sums = sparsedp.spark.release(
     df, key="key", user="user", value="v", step=0.5, max_keys_per_user=20, max_per_key=4, epsilon=9, delta=1e-6,
+    mechanism="retrieval",
     parts=2, path=path + "/sums",
 )
 assert sums.mechanism == "retrieval"
