@@ -53,7 +53,7 @@ def described(plan: Any) -> dict[str, Any]:
         "reason": plan.reason,
         "epsilon": plan.epsilon,
         "delta": plan.delta,
-        "neighbours": str(plan.problem.neighbours),
+        "neighbours": plan.problem.promise,
         "bytes": plan.nbytes,
         "bits_per_entry": plan.bits_per_entry,
         "memory_reads": plan.access,
