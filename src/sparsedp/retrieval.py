@@ -45,7 +45,9 @@ class LinearSystem:
     def smallest(cls, keys: int, width: int, failure: Fraction) -> LinearSystem:
         """The system with the least space whose further keys depend on others with probability at most `failure`."""
         best: LinearSystem | None = None
-        for slots, per_key in SLOTS_PER_KEY.items():
+        # Five slots do for most: what they need ends the search among the others early.
+        for slots in sorted(SLOTS_PER_KEY, key=lambda slots: abs(slots - 5)):
+            per_key = SLOTS_PER_KEY[slots]
             system = cls(slots, math.ceil(per_key * keys / slots) + 1, width, keys)
             while system.segment < LARGEST_SEGMENT and (best is None or system.size < best.size):
                 # A large `failure` alone would allow rows that are often dependent.
