@@ -278,9 +278,18 @@ def draft_plan(problem: Problem, mechanism: str, share: float | None, options: d
     if mechanism == "auto" and problem.entries is not None:  # the public size decides, and costs nothing
         chosen = weighed(create_plan(name, reason, problem, options), problem)
         name, reason = chosen.mechanism, chosen.reason
-    sizing = mechanism_named(name).sizing(problem, share)
-    undecided = mechanism == "auto" and problem.entries is None and (problem.hashed or problem.parts == 1)
-    return Draft(problem, name, reason, options, sizing, undecided and name == "retrieval")
+    # Where real values are rounded, the number and what `retrieval` is built from have the same coins: no choice then.
+    undecided = mechanism == "auto" and name == "retrieval" and problem.entries is None
+    undecided &= not problem.neighbours.real and (problem.hashed or problem.parts == 1)
+    draft = Draft(problem, name, reason, options, mechanism_named(name).sizing(problem, share), undecided)
+    if mechanism == "auto" and name == "retrieval":
+        try:
+            draft.finish()
+        except ParameterError as error:
+            if "retrieval" not in str(error):
+                raise
+            return draft_plan(problem, "tight-alp", share, options)
+    return draft
 
 
 def _release_by_parts(
@@ -306,7 +315,7 @@ def _release_by_parts(
     if draft.sizing is not None:
         counted = [work.size(*share(part), draft.sizing) for part in range(parts)]
         plan = cast(DivisiblePlan, draft.finish(draft.sizing.noisy(counted, randomness)))
-        work = replace(work, plan=plan, counted=draft.builds_what_it_counted(plan))
+        work = replace(work, plan=plan, counted=tuple(counted) if draft.builds_what_it_counted(plan) else None)
     if path is None:
         built = zip(*(work.build(*share(part)) for part in range(parts)), strict=True)
         sides = tuple(plan.completed(side) for side in built)

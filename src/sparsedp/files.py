@@ -20,6 +20,7 @@ from .errors import FormatError
 from .hashing import KEY_KINDS, KeyKind, KeySpace
 from .keeping import wrong_keys
 from .mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
+from .mechanisms.retrieval import RetrievalPlan
 from .schema import Source, check_names, decode, decode_plan, encode, encode_scalar
 from .storage import (
     NO_DIGEST,
@@ -349,10 +350,19 @@ def _contents(header: Container, parts: tuple[Container, ...]) -> Contents:
         _refuse(plan.wrong_arrays(side_parts, thorough=False))
     if description["format"] >= 2 and plan.problem.sized_unseen:
         raise FormatError("a size that was estimated must state its noise")
+    if description["format"] >= 2 and isinstance(plan, RetrievalPlan) and plan.count_noise is not None:
+        raise FormatError("only a file of format 1 has numbers of keys for each part")
+    if plan.problem.sizing_keys is not None and not (isinstance(plan, RetrievalPlan) or _chosen_by_number(plan)):
+        raise FormatError(f"the size of {mechanism} does not count keys")
     if plan.problem.keep_keys and not plan.keeps_keys:
         raise FormatError(f"a release of {mechanism} keeps no keys")
     space, version = _key_space(description, plan), description["format"]
     return Contents(plan.observed(sides[0]), space, sides, description["reproducible"], version, header.digest)
+
+
+def _chosen_by_number(plan: Plan) -> bool:
+    """Whether `auto` can have taken this plan because there are few keys."""
+    return plan.mechanism == "tight-alp" and plan.problem.delta > 0 and plan.problem.counted
 
 
 def _is_of_header(name: str) -> bool:

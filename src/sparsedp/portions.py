@@ -28,7 +28,7 @@ class PartWork:
     partition: Partition
     unit: Fraction  # what an integer value stands for
     streams: PartStreams
-    counted: bool = False  # whether the cells are those that the size was counted from
+    counted: tuple[int, ...] | None = None  # the cells of each part, if the size was counted from them
 
     def cells(self, ids: Words, values: Values, rounding: Randomness) -> Cells:
         """The non-zero cells of a part, ascending; ids may come in any order and several times."""
@@ -48,8 +48,12 @@ class PartWork:
 
     def build(self, part: int, ids: Words, values: Values) -> tuple[Arrays, ...]:
         """The arrays of the part: of the counts, and if they have two releases, of the negative ones."""
-        rounding = self.streams.coins(part) if self.counted else self.streams.rounding(part)
-        cells = self.cells(ids, values, rounding)
+        if self.counted is None:
+            cells = self.cells(ids, values, self.streams.rounding(part))
+        else:
+            cells = self.cells(ids, values, self.streams.coins(part))
+            if len(cells.ids) != self.counted[part]:  # an array for other rows would protect nobody
+                raise RuntimeError("the rows changed between counting and building; nothing was published")
         sides: tuple[Cells, ...] = (cells,)
         if self.plan.releases == 2:
             sides = (cells[cells.counts > 0], cells[cells.counts < 0].negated())

@@ -21,7 +21,7 @@ from .mechanisms.compact import FIELD_EXPONENTS, MOST_ENTRIES, MOST_VALUES, Buck
 from .mechanisms.laplace import LARGEST_DOMAIN, LaplacePlan
 from .mechanisms.retrieval import MOST_BUCKETS, NoiseBuckets, RetrievalPlan
 from .mechanisms.stability import StabilityPlan
-from .mechanisms.support import moved_keys, sizing_loss
+from .mechanisms.support import moved_keys, room, sizing_loss
 from .mechanisms.threshold import ThresholdPlan
 from .mechanisms.threshold_alp import ThresholdAlpPlan
 from .mechanisms.tight_alp import TightAlpPlan
@@ -116,6 +116,8 @@ def _(problem: Problem) -> Wrong:
         yield "the loss of sizing must be that of its noise"
     if problem.contribution is not None and problem.contribution.total > problem.neighbours.sensitivity:
         yield "users must not contribute more than neighbours differ by"
+    if problem.bounded and problem.sizing_keys is None:
+        yield "only a size whose keys are counted is bounded"
     if problem.keep_keys and not (problem.hashed and problem.delta > 0):
         yield "only hashed keys are kept, and only with a delta"
     if not 1 <= problem.parts <= 1 << 20:
@@ -256,10 +258,15 @@ def _(plan: RetrievalPlan) -> Wrong:
     problem = plan.problem
     if plan.count_noise is None and (problem.sizing_keys is None or (problem.nonzero is None and not problem.bounded)):
         yield "the noisy number of keys must be stated"
-    elif plan.count_noise is None and (plan.problem.bounded != (plan.room is not None) or not _margin_fits(plan)):
+    elif plan.count_noise is None and (plan.room != _planned_room(problem) or not _margin_fits(plan)):
         yield "the system must have a margin above the number of keys"
     if not 0 <= (plan.room or 0) <= plan.system.keys or (plan.room is None and plan.count_noise is not None):
         yield "the system must fit the room"
+
+
+def _planned_room(problem: Problem) -> int | None:
+    noise = problem.sizing_noise
+    return room(problem, noise) if problem.bounded and noise is not None and problem.entries is not None else None
 
 
 def _margin_fits(plan: RetrievalPlan) -> bool:

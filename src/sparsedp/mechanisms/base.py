@@ -194,8 +194,12 @@ class Plan(ABC):
 
     @property
     def epsilon(self) -> float:
-        """The ε that the release states: the exact one, or the one asked for where a share of it cannot be checked."""
-        return self.problem.epsilon if self.problem.sized_unseen else self.exact_epsilon
+        """The ε that the release states: the exact one, or the one asked for.
+
+        That is stated where a share of it cannot be checked, or where a number of keys could have led to another plan.
+        """
+        all_of_it = self.problem.sized_unseen or self.problem.counted
+        return self.problem.epsilon if all_of_it else self.exact_epsilon
 
     @cached_property
     def delta(self) -> float:

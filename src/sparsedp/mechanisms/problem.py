@@ -58,6 +58,11 @@ class Problem:
         return self.sizing_loss > 0 and not self.bounded
 
     @property
+    def counted(self) -> bool:
+        """Whether a noisy number of keys decided on the plan: the guarantee is then the worst of all numbers."""
+        return self.size_estimated and self.sizing_keys is not None
+
+    @property
     def promise(self) -> str:
         """Between which inputs the guarantee holds, in words."""
         few = self.sizing_keys is not None and not self.neighbours.real and self.sizing_keys < self.neighbours.distance

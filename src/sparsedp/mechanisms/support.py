@@ -19,7 +19,7 @@ import numpy as np
 from ..bounds import geometric_mean_error
 from ..errors import ParameterError
 from ..laws import TwoSided, precise, round_down, round_up
-from ..privacy import HEADROOM
+from ..privacy import HEADROOM, LARGEST_STEP_LOSS
 from ..randomness import Randomness
 from ..table import Counts, add_noise
 from .problem import Problem
@@ -69,6 +69,7 @@ class SupportSize(Sizing):
             rate = problem.step_budget * Decimal(share) * HEADROOM
             if not problem.neighbours.real:
                 rate *= round_down(problem.neighbours.distance) / moved_keys(problem)
+            rate = min(rate, LARGEST_STEP_LOSS * HEADROOM)
         return cls(law_of_size(rate, share))
 
     def count(self, cells: Counts, upper: int | None = None) -> int:

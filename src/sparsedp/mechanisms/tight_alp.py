@@ -47,6 +47,7 @@ from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, ga
 from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_factors, unstored_chances
 from .problem import Problem
 from .stability import plan_stable_stage, simulate_stable
+from .support import OVERFLOW_SHARE
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
 # For each non-zero key, or for each of an estimated size, where keys far below the noise count as parts of one.
@@ -96,7 +97,10 @@ class TightAlpPlan(DivisiblePlan):
         if problem.entries is None:
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
         if problem.delta > 0:
-            stage: Stage = plan_stable_stage(problem, Decimal(1), threshold_rule)
+            own = problem
+            if problem.counted:  # a number of keys that is too small has the rest of δ
+                own = replace(problem, delta=float((1 - OVERFLOW_SHARE) * Fraction(problem.delta)))
+            stage: Stage = plan_stable_stage(own, Decimal(1), threshold_rule)
         else:
             zeros = max(1.0, STORED_ZERO_SHARE * problem.entries) if stored_zeros is None else stored_zeros
             zeros = check_number("stored_zeros", zeros)
@@ -133,7 +137,9 @@ class TightAlpPlan(DivisiblePlan):
 
     @property
     def exact_delta(self) -> Fraction:
-        return self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
+        """That of the stage; all of δ if a number of keys decided for this mechanism and not for `retrieval`."""
+        own = self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
+        return max(own, Fraction(self.problem.delta)) if self.problem.counted else own
 
     @property
     def cells_nbytes(self) -> float:

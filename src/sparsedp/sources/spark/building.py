@@ -94,9 +94,12 @@ def release(
                 def size(part: int, ids: Words, values: Any) -> dict[str, Any]:
                     return {"total": work.size(part, ids, values, sizing)}
 
-                counted = [row["total"] for row in _each_part(shares, size, "total bigint")]
+                rows = _each_part(shares, size, "total bigint")
+                if [row["part"] for row in rows] != list(range(parts)):
+                    raise RuntimeError(f"Spark counted {len(rows)} of {parts} parts; nothing was published")
+                counted = [row["total"] for row in rows]
                 plan = cast(DivisiblePlan, draft.finish(sizing.noisy(counted, randomness)))
-                work = replace(work, plan=plan, counted=draft.builds_what_it_counted(plan))
+                work = replace(work, plan=plan, counted=tuple(counted) if draft.builds_what_it_counted(plan) else None)
             _publish(shares, work, space, target, randomness.reproducible)
     return told(load(target, allow_reproducible=randomness.reproducible))
 
