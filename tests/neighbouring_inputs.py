@@ -12,8 +12,8 @@ import json
 import sys
 import urllib.parse
 import zlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -51,6 +51,7 @@ class Kind:
     placed: bool = True  # whether rows have a place that a message can tell
     damages: tuple[str, ...] = ()
     tables: int = 2  # of a small run
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `count`
 
 
 # Text files.
@@ -239,7 +240,9 @@ def hive(events: Events, folder: Path) -> object:
         if len(name) < 200:
             (folder / f"key={name}").mkdir()
             table = arrow_table(events, rows=[row for row in events.present if row.key == key])
-            pq.write_table(table.select(columns), folder / f"key={name}" / "0.parquet")
+            # A file has a column at least.
+            table = table.select(columns).append_column("other", pa.array([0] * len(table), pa.int8()))
+            pq.write_table(table, folder / f"key={name}" / "0.parquet")
     return str(folder / "*" / "*.parquet")
 
 
@@ -396,4 +399,4 @@ KINDS: dict[str, Kind] = {
     "Arrow, int64": Kind(arrow(), "wide"),
 }
 if "hive" in inspect.signature(sparsedp.count).parameters:
-    KINDS["hive"] = Kind(hive, placed=False, tables=6)
+    KINDS["hive"] = Kind(hive, placed=False, tables=6, options={"hive": True})

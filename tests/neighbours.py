@@ -169,7 +169,7 @@ def check(
             place = folder / "".join(map(str, gone)).rjust(len(users) + 1, "-")
             place.mkdir()
             source = kind.make(played.events.without(gone), place)
-            outcomes[gone] = count_once(count_function, source, played.arguments)
+            outcomes[gone] = count_once(count_function, source, {**played.arguments, **kind.options})
             shutil.rmtree(place)
             seen.counts += 1
         return outcomes[gone]

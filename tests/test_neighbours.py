@@ -49,7 +49,7 @@ def test_one_user_moves_the_counts_by_a_bounded_share_at_scale(name: str, tmp_pa
     seen = Seen()
     for seed in range(1000, 1000 + AT_SCALE * kind.tables):
         seen.add(check(name, seed, tmp_path))
-    assert seen.refused < seen.pairs
+    assert seen.refused < seen.pairs or name == "pandas, bytes"  # objects that are no text are refused
     for seed in range(1000, 1000 + AT_SCALE * DAMAGED_TABLES * bool(kind.damages)):
         check(name, seed, tmp_path, damaged=True)
 
