@@ -285,9 +285,7 @@ def draft_plan(problem: Problem, mechanism: str, share: float | None, options: d
     if mechanism == "auto" and name == "retrieval":
         try:
             draft.finish()
-        except ParameterError as error:
-            if "retrieval" not in str(error):
-                raise
+        except ParameterError:  # the other one may have a plan, or says what is wrong
             return draft_plan(problem, "tight-alp", share, options)
     return draft
 
