@@ -109,9 +109,9 @@ def of_files(
     if kind == "csv":
         return _separated(connection, files, columns, reading, folders, complaints)
     hive = "true, hive_types_autocast = false" if reading.hive else "false"
-    if kind == "parquet":
-        return _parquet(connection, files, columns, pattern, hive, folders)
-    return _json(connection, files, columns, pattern, hive, folders)
+    own = [column for column in columns if column not in folders[0]]
+    sql = _parquet(connection, files, own, hive, folders) if kind == "parquet" else _json(files, columns, own, hive)
+    return checked(connection, sql, columns, pattern)
 
 
 def _kind_of(file: str) -> tuple[str, str]:
@@ -153,20 +153,12 @@ def _names(files: list[str]) -> str:
     return "[" + ", ".join(literal(_as_pattern(file)) for file in files) + "]"
 
 
-def _parquet(
-    connection: Any,
-    files: list[str],
-    columns: list[str],
-    pattern: str | None,
-    hive: str,
-    folders: list[dict[str, str | None]],
-) -> Table:
+def _parquet(connection: Any, files: list[str], own: list[str], hive: str, folders: list[dict[str, str | None]]) -> str:
     """Parquet files whose columns have the same types in all: the database would cast to those of the first."""
     _refuse_empty(files)
-    own = [column for column in columns if column not in folders[0]]
     first = described(connection, f"read_parquet({_names(files[:1])}, hive_partitioning = false)")
     _refuse_hidden(list(first), folders, files[0])
-    check_columns([*first, *folders[0]], columns)
+    check_columns([*first, *folders[0]], own)
     for file in files[1:]:
         types = described(connection, f"read_parquet({_names([file])}, hive_partitioning = false)")
         _refuse_hidden(list(types), folders, file)
@@ -177,8 +169,7 @@ def _parquet(
                     f"files must have the same columns, and column {column!r} has {first[column]} values in {files[0]} "
                     f"and {other} {file}"
                 )
-    sql = f"read_parquet({_names(files)}, union_by_name = false, hive_partitioning = {hive})"
-    return checked(connection, sql, columns, pattern)
+    return f"read_parquet({_names(files)}, union_by_name = false, hive_partitioning = {hive})"
 
 
 def _refuse_empty(files: list[str]) -> None:
@@ -187,16 +178,8 @@ def _refuse_empty(files: list[str]) -> None:
             raise InputError(f"{file} is empty: it has no columns")
 
 
-def _json(
-    connection: Any,
-    files: list[str],
-    columns: list[str],
-    pattern: str | None,
-    hive: str,
-    folders: list[dict[str, str | None]],
-) -> Table:
+def _json(files: list[str], columns: list[str], own: list[str], hive: str) -> str:
     """JSON, every field as text. Fields have no header: one that no record has is null in all of them."""
-    own = [column for column in columns if column not in folders[0]]
     fields = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in own or ["k"])
     groups: dict[tuple[str, str], list[str]] = {}
     for file in files:
@@ -207,7 +190,7 @@ def _json(
         f"ignore_errors = false, hive_partitioning = {hive})"
         for (layout, packing), group in groups.items()
     ]
-    return checked(connection, f"({' UNION ALL '.join(scans)})", columns, pattern)
+    return f"({' UNION ALL '.join(scans)})"
 
 
 def _packing(file: str) -> str:
