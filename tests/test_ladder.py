@@ -9,8 +9,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import sparsedp
 from sparsedp import _native
-from sparsedp.ladder import Ladder, Level, fastest_climb, spread_anchors, whole_masses
+from sparsedp.ladder import RATIO_BITS, Ladder, Level, fastest_climb, spread_anchors, whole_masses
+from sparsedp.mechanisms.tight_alp import TightAlpPlan
 
 BUDGETS = {
     "one noise scale a count": [1.0] * 37,
@@ -119,3 +121,16 @@ def test_cells_follow_the_masses_on_every_word(word_bits: int) -> None:
             _native.build_blocks(array, shape, 1, 0, 1, key, 0, heights, thresholds, np.array([word], np.uint64))
             counts[int(array[0]) & 3] += 1
         assert tuple(counts) == level.masses[height]
+
+
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1), (1.0, 20), (6.0, 1)])
+def test_the_ratios_of_a_step_are_the_largest_of_all_symbols(epsilon: float, sensitivity: int) -> None:
+    # Floats leave out symbols that cannot have the largest ratio. Mutant: one that leaves out the one that has it.
+    plan = sparsedp.plan(epsilon, nonzero=1000, sensitivity=sensitivity, mechanism="tight-alp")
+    assert isinstance(plan, TightAlpPlan)
+    for level in plan.blocks.ladder.levels:
+        for height in range(level.height):
+            low, high = level.masses[height], level.masses[height + 1]
+            up = max((b << RATIO_BITS) // a for a, b in zip(low, high, strict=True)) + 1
+            down = max((a << RATIO_BITS) // b for a, b in zip(low, high, strict=True)) + 1
+            assert level.step_ratios(height) == (Fraction(up, 1 << RATIO_BITS), Fraction(down, 1 << RATIO_BITS))
