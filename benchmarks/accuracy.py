@@ -24,7 +24,7 @@ import opendp.prelude as dp
 
 import sparsedp
 from sparsedp.mechanisms.tight_alp import BALANCED, DEFAULT_BITS, TightAlpPlan
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ import opendp.prelude as dp
 
 import sparsedp
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.randomness import Randomness, flip
+from sparsedp.privacy.randomness import Randomness, flip
 
 from .lookups import random_counts
 from .measuring import Row, seconds, side_by_side

@@ -25,8 +25,8 @@ import pyspark
 import sparsedp
 import sparsedp.spark
 from sparsedp.mechanisms import DivisiblePlan
-from sparsedp.portions import PartWork
-from sparsedp.randomness import PartStreams, Randomness
+from sparsedp.privacy.randomness import PartStreams, Randomness
+from sparsedp.releasing.parts import PartWork
 
 from .counting import KEYS_PER_USER, make_events
 

@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 
 import sparsedp
-from sparsedp.contributions import BoundedCounts
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.contributions import BoundedCounts
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 from . import identifiers
 from .judging import (

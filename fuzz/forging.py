@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsedp import storage
+from sparsedp.format import container as storage
 
 Header = dict[str, Any]
 Place = tuple[Any, ...]

@@ -11,8 +11,8 @@ import polars as pl
 import pyarrow as pa
 
 from sparsedp import FormatError, InputError
-from sparsedp.hashing import HASHED_DOMAIN, Key, KeySpace
-from sparsedp.keeping import BYTES, OFFSETS, canonical, keep, kept_keys
+from sparsedp.keys.hashing import HASHED_DOMAIN, Key, KeySpace
+from sparsedp.keys.kept import BYTES, OFFSETS, canonical, keep, kept_keys
 
 from .choices import Choices
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsedp import FormatError, storage
+from sparsedp import FormatError
+from sparsedp.format import container as storage
+from sparsedp.format.codec import decode_plan
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.schema import decode_plan
 
 from .forging import NASTY, Header, Place, join, leaves, sealed, split, with_arrays
 

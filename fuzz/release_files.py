@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 import sparsedp
-from sparsedp import FormatError, ParameterError, Release, ReproducibleReleaseError, files, published
-from sparsedp.hashing import Key
+from sparsedp import FormatError, ParameterError, Release, ReproducibleReleaseError
+from sparsedp.format import files
+from sparsedp.keys.hashing import Key
+from sparsedp.releasing import published
 
 from .forging import join, split
 from .mutation import mutate

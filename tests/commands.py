@@ -25,7 +25,7 @@ from typing import IO, NoReturn
 
 from sparsedp.cli import main
 
-IMPORTED = ("duckdb", "pyarrow.csv", "pyarrow.parquet", "sparsedp.building", "sparsedp.cli.streams")
+IMPORTED = ("duckdb", "pyarrow.csv", "pyarrow.parquet", "sparsedp.releasing.building", "sparsedp.cli.streams")
 
 
 class Command:

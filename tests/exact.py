@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from sparsedp.laws import precise
-from sparsedp.randomness import Randomness, Words
+from sparsedp.privacy.laws import precise
+from sparsedp.privacy.randomness import Randomness, Words
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparsedp.ledger import Balance, Entry, Ledger
+from sparsedp.budget.ledger import Balance, Entry, Ledger
 
 
 def small(path: Path) -> Ledger:

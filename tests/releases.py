@@ -9,7 +9,7 @@ import numpy as np
 import sparsedp
 from sparsedp import Release
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 # Mechanism, and what differs from a release of plain counts under pure privacy.
 VARIANTS: dict[str, dict[str, Any]] = {

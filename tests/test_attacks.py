@@ -16,8 +16,9 @@ import pytest
 import sparsedp
 from fuzz.forging import NASTY, Header, join, leaves, sealed, split
 from releases import VARIANTS, answers, make
-from sparsedp import FormatError, storage
-from sparsedp.storage import LARGEST_HEADER
+from sparsedp import FormatError
+from sparsedp.format import container as storage
+from sparsedp.format.container import LARGEST_HEADER
 
 
 @pytest.fixture(scope="module")

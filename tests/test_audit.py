@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsedp import building, table
 from sparsedp.auditing import Audit, audit, audit_samples, refute
 from sparsedp.auditing.evidence import lower_bound, upper_bound
 from sparsedp.auditing.peers import audit_peer
-from sparsedp.embedding import Columns
-from sparsedp.randomness import ReproducibleRandomness, reproducible_for_tests
-from sparsedp.table import PureStage, StableStage
+from sparsedp.privacy.randomness import ReproducibleRandomness, reproducible_for_tests
+from sparsedp.releasing import building
+from sparsedp.structures import table
+from sparsedp.structures.embedding import Columns
+from sparsedp.structures.table import PureStage, StableStage
 from test_cli import run as run_command
 
 RUNS = 50_000
@@ -76,7 +77,7 @@ def above_instead_of_at_least(patch: Patch) -> None:
 
 
 def one_noise_for_all(patch: Patch) -> None:
-    from sparsedp.randomness import two_sided as draw
+    from sparsedp.privacy.randomness import two_sided as draw
 
     patch.setattr(table, "two_sided", lambda randomness, law, count: np.repeat(draw(randomness, law, 1), count))
 

@@ -10,8 +10,8 @@ import pytest
 
 import sparsedp
 from sparsedp.auditing import audit
-from sparsedp.laws import Geometric, TwoSided
-from sparsedp.randomness import Randomness, flip, geometric, two_sided
+from sparsedp.privacy.laws import Geometric, TwoSided
+from sparsedp.privacy.randomness import Randomness, flip, geometric, two_sided
 from statistics_helpers import LEVEL, chi_square_p
 
 pytestmark = pytest.mark.audit

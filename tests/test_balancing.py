@@ -18,14 +18,15 @@ from scipy.sparse import coo_matrix
 
 import sparsedp
 from releases import make
-from sparsedp import FormatError, ParameterError, files
-from sparsedp.balancing import LEAST_ERROR, Game, dense_error
-from sparsedp.ladder import Ladder
+from sparsedp import FormatError, ParameterError
+from sparsedp.format import files
+from sparsedp.format.container import read
 from sparsedp.mechanisms.leftover import stored_error
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.randomness import reproducible_for_tests
-from sparsedp.storage import read
-from sparsedp.table import PureStage, StableStage, Stage
+from sparsedp.privacy.randomness import reproducible_for_tests
+from sparsedp.structures.balancing import LEAST_ERROR, Game, dense_error
+from sparsedp.structures.ladder import Ladder
+from sparsedp.structures.table import PureStage, StableStage, Stage
 
 Floats = npt.NDArray[np.float64]
 GOLDEN = Path(__file__).parent / "golden"

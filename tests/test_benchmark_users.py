@@ -28,8 +28,8 @@ from benchmarks.judging import (
 )
 from benchmarks.other_libraries import Library, dealt, least, opendp_alp, opendp_gaussian, opendp_laplace, published
 from benchmarks.users_tables import BEGIN, END, Block, Row
-from sparsedp.contributions import BoundedCounts, Contribution
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.contributions import BoundedCounts, Contribution
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 
 @pytest.fixture

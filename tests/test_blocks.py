@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sparsedp import _native, embedding
-from sparsedp.embedding import Blocks
-from sparsedp.hashing import Partition
-from sparsedp.ladder import Ladder, Level
-from sparsedp.randomness import ReproducibleRandomness, Words
-from sparsedp.table import Table
+from sparsedp import _native
+from sparsedp.keys.hashing import Partition
+from sparsedp.privacy.randomness import ReproducibleRandomness, Words
+from sparsedp.structures import embedding
+from sparsedp.structures.embedding import Blocks
+from sparsedp.structures.ladder import Ladder, Level
+from sparsedp.structures.table import Table
 from statistics_helpers import LEVEL, chi_square_p
 
 LADDER = Ladder.climb([1.0] * 37, (4, 5))

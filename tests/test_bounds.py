@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import sparsedp
-from sparsedp import bounds
-from sparsedp.bounds import AlpBounds
 from sparsedp.experiments.simulation import simulate_errors
 from sparsedp.mechanisms.threshold import worst_thresholded_error
+from sparsedp.privacy import bounds
+from sparsedp.privacy.bounds import AlpBounds
 
 
 def test_the_papers_own_figures() -> None:

@@ -22,8 +22,8 @@ import sparsedp
 from commands import Command
 from faults import wait_until
 from releases import make
+from sparsedp.budget.ledger import Ledger
 from sparsedp.cli.app import mechanism_options
-from sparsedp.ledger import Ledger
 
 COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
 

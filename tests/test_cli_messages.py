@@ -19,10 +19,10 @@ import pytest
 import typer.main
 
 import sparsedp
+from sparsedp.budget.ledger import Ledger
 from sparsedp.cli.app import ORDER, app
 from sparsedp.cli.wording import flags_of, language, translated
 from sparsedp.errors import reason_of
-from sparsedp.ledger import Ledger
 from test_cli import COMMAND, run
 
 PACKAGE = Path(sparsedp.__file__).parent

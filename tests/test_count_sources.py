@@ -16,7 +16,7 @@ import pytest
 
 import sparsedp
 from sparsedp import InputError
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 RANDOM = np.random.default_rng(3)
 ROWS = 5000

@@ -12,17 +12,17 @@ import pytest
 
 import sparsedp
 from sparsedp import FormatError
-from sparsedp.building import draft_plan
-from sparsedp.contributions import Contribution
-from sparsedp.files import Contents, save
-from sparsedp.hashing import Partition
+from sparsedp.format.files import Contents, save
+from sparsedp.keys.hashing import Partition
 from sparsedp.mechanisms import Plan
 from sparsedp.mechanisms.alp import AlpPlan
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.support import OVERFLOW_SHARE, SupportSize, sizing_loss
-from sparsedp.planning import make_problem
-from sparsedp.portions import PartWork
-from sparsedp.randomness import Randomness
+from sparsedp.planning.plans import make_problem
+from sparsedp.privacy.contributions import Contribution
+from sparsedp.privacy.randomness import Randomness
+from sparsedp.releasing.building import draft_plan
+from sparsedp.releasing.parts import PartWork
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-6, 5), (20.0, 1e-13, 1), (5.0, 1e-12, 4)])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsedp.decoding import Decoder, fit_load, poisson_load
 from sparsedp.errors import ParameterError
-from sparsedp.ladder import Ladder
+from sparsedp.structures.decoding import Decoder, fit_load, poisson_load
+from sparsedp.structures.ladder import Ladder
 
 LADDER = Ladder.climb([1.0] * 20, (2, 2, 4))
 GRID = np.arange(24)

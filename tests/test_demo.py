@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparsedp import demo
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 README = Path(__file__).parent.parent / "README.md"
 SEED = 2021

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from sparsedp.dependence import _Terms, dependence
+from sparsedp.structures.dependence import _Terms, dependence
 
 # A segment must divide 2^32 for its slots to be equally likely, which the exact sum takes for granted.
 SYSTEMS = [(1, 3, 4), (3, 2, 8), (7, 3, 8), (10, 5, 16), (20, 4, 16), (40, 3, 32), (60, 8, 16), (64, 5, 32)]

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 
 from sparsedp import _native
-from sparsedp.embedding import Columns, dyadic_flip_probability, estimate_bits
-from sparsedp.hashing import draw_row_functions
-from sparsedp.randomness import ReproducibleRandomness
-from sparsedp.rounding import LinearRounding
+from sparsedp.keys.hashing import draw_row_functions
+from sparsedp.privacy.randomness import ReproducibleRandomness
+from sparsedp.structures.embedding import Columns, dyadic_flip_probability, estimate_bits
+from sparsedp.structures.rounding import LinearRounding
 from statistics_helpers import LEVEL, chi_square_p
 
 ONE = 1 << 64

@@ -10,10 +10,10 @@ import pytest
 
 import sparsedp
 from exact import exp_up
-from sparsedp.embedding import dyadic_flip_probability
-from sparsedp.laws import precise
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
-from sparsedp.rounding import LinearRounding
+from sparsedp.privacy.laws import precise
+from sparsedp.structures.embedding import dyadic_flip_probability
+from sparsedp.structures.rounding import LinearRounding
 
 Vector = tuple[int, ...]
 Positions = tuple[tuple[int, ...], ...]  # positions[key][level] = row

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import sparsedp
 from exact import PreparedWords, exp_up
-from sparsedp.laws import TwoSided
 from sparsedp.mechanisms.compact import Buckets, CompactPlan, cut_to_total, interpolate
-from sparsedp.planning import make_problem
-from sparsedp.randomness import ReproducibleRandomness
+from sparsedp.planning.plans import make_problem
+from sparsedp.privacy.laws import TwoSided
+from sparsedp.privacy.randomness import ReproducibleRandomness
 
 Vector = tuple[int, ...]
 BUCKETS = Buckets(31, TwoSided.with_rate(Decimal("0.6"), 6), largest=2)

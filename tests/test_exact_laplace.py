@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from exact import exp_up
-from sparsedp.laws import TwoSided
-from sparsedp.privacy import Neighbours
-from sparsedp.randomness import ReproducibleRandomness
-from sparsedp.table import LARGEST_COUNT, add_noise
+from sparsedp.privacy.laws import TwoSided
+from sparsedp.privacy.neighbours import Neighbours
+from sparsedp.privacy.randomness import ReproducibleRandomness
+from sparsedp.structures.table import LARGEST_COUNT, add_noise
 
 
 @pytest.mark.parametrize("bits", [6, 10])

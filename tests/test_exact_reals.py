@@ -10,9 +10,9 @@ from itertools import product
 import pytest
 
 from exact import Outcome, exp_up, hockey_stick
-from sparsedp.laws import precise
-from sparsedp.rounding import LinearRounding
-from sparsedp.table import StableStage
+from sparsedp.privacy.laws import precise
+from sparsedp.structures.rounding import LinearRounding
+from sparsedp.structures.table import StableStage
 from test_exact_alp import array_law
 from test_exact_threshold import stable_law
 from test_exact_tight_alp import APART, MIXED, TOGETHER, Positions, joint_law, make_plan, stable_stage

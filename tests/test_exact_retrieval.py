@@ -14,8 +14,6 @@ import pytest
 import sparsedp
 from exact import PreparedWords, exp_up, hockey_stick
 from sparsedp import _native
-from sparsedp.contributions import Contribution
-from sparsedp.laws import TwoSided
 from sparsedp.mechanisms.retrieval import NoiseBuckets, RetrievalPlan
 from sparsedp.mechanisms.support import (
     OVERFLOW_SHARE,
@@ -26,9 +24,11 @@ from sparsedp.mechanisms.support import (
     step_delta,
     step_multiplier,
 )
-from sparsedp.planning import make_problem
-from sparsedp.randomness import ReproducibleRandomness
-from sparsedp.retrieval import LinearSystem
+from sparsedp.planning.plans import make_problem
+from sparsedp.privacy.contributions import Contribution
+from sparsedp.privacy.laws import TwoSided
+from sparsedp.privacy.randomness import ReproducibleRandomness
+from sparsedp.structures.linear_system import LinearSystem
 
 Vector = tuple[int, ...]
 Rows = tuple[int, ...]  # the slots of each key, as a bit mask

@@ -13,12 +13,12 @@ import pytest
 
 from exact import exp_up, hockey_stick, independent
 from sparsedp import plan as make_plan
-from sparsedp.laws import Passing, TwoSided
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.randomness import ReproducibleRandomness
-from sparsedp.table import PureStage, StableStage
+from sparsedp.privacy.laws import Passing, TwoSided
+from sparsedp.privacy.randomness import ReproducibleRandomness
+from sparsedp.structures.table import PureStage, StableStage
 from test_laws import passing_probability
 
 Vector = tuple[int, ...]
@@ -177,6 +177,6 @@ def test_a_value_that_just_reaches_the_threshold_is_stored(pure: bool, monkeypat
     else:
         stage = StableStage.plan(rate, Fraction(1), Fraction(1, 1000))
     noise = np.array([stage.threshold - 6, stage.threshold - 5, stage.threshold - 4])
-    monkeypatch.setattr("sparsedp.table.two_sided", lambda randomness, law, count: noise.copy())
+    monkeypatch.setattr("sparsedp.structures.table.two_sided", lambda randomness, law, count: noise.copy())
     ids, counts = np.array([1, 2, 3], np.uint64), np.full(3, 5)
     assert stage.select(ids, counts, ReproducibleRandomness(1)).stored.tolist() == [False, True, True]

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from exact import exp_up, hockey_stick
-from sparsedp.embedding import Blocks
-from sparsedp.ladder import Ladder
-from sparsedp.laws import Passing, TwoSided
 from sparsedp.mechanisms.leftover import not_stored, unstored_chances
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.planning import make_problem
-from sparsedp.table import PureStage, StableStage
+from sparsedp.planning.plans import make_problem
+from sparsedp.privacy.laws import Passing, TwoSided
+from sparsedp.structures.embedding import Blocks
+from sparsedp.structures.ladder import Ladder
+from sparsedp.structures.table import PureStage, StableStage
 
 Vector = tuple[int, ...]
 Output = tuple[tuple[int | None, ...], tuple[int, ...]]

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from sparsedp import _native
-from sparsedp.embedding import dyadic_flip_probability
 from sparsedp.experiments import corpus, error_distribution, observed_error, peers, simulation
 from sparsedp.experiments.reproduction import EXPERIMENTS, reproduce
 from sparsedp.experiments.sections import Check, duration, number, size
 from sparsedp.experiments.study import Study
 from sparsedp.experiments.workloads import Workload, errors_by_range, measure
+from sparsedp.structures.embedding import dyadic_flip_probability
 from test_cli import run as run_command
 
 RUNS = 30_000

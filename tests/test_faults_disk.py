@@ -18,8 +18,8 @@ import sparsedp
 from faults import Disk, disk
 from releases import answers, make
 from sparsedp import LedgerError, Release, SpentError
-from sparsedp.ledger import Ledger
-from sparsedp.spending import Account
+from sparsedp.budget.ledger import Ledger
+from sparsedp.budget.spending import Account
 
 __all__ = ["disk"]  # a fixture
 

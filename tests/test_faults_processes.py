@@ -20,10 +20,12 @@ import pytest
 import sparsedp
 from faults import HANGS, ending_of_child, in_child
 from releases import answers, make
-from sparsedp import FormatError, LedgerError, Release, SpentError, building, sealed
-from sparsedp.ledger import Ledger
+from sparsedp import FormatError, LedgerError, Release, SpentError
+from sparsedp.budget import store as sealed
+from sparsedp.budget.ledger import Ledger
 from sparsedp.mechanisms import Plan
-from sparsedp.randomness import Randomness
+from sparsedp.privacy.randomness import Randomness
+from sparsedp.releasing import building
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 

@@ -20,8 +20,8 @@ import sparsedp
 from faults import at_call, ending_of_child, stop, wait_until
 from releases import make
 from sparsedp import FormatError, Release
-from sparsedp.ledger import Ledger
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.budget.ledger import Ledger
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),

@@ -18,9 +18,9 @@ import sparsedp
 from faults import in_child
 from releases import answers, make
 from sparsedp import BudgetError
-from sparsedp import ledger as ledger_module
-from sparsedp.ledger import Ledger
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.budget import ledger as ledger_module
+from sparsedp.budget.ledger import Ledger
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
 EVENTS = pd.DataFrame({"user": range(40), "key": [f"page {number % 4}" for number in range(40)]})
@@ -123,7 +123,7 @@ def test_a_command_needs_no_environment(tmp_path: Path) -> None:
 def test_a_build_does_not_depend_on_the_seed_of_python_s_hashes(tmp_path: Path) -> None:
     """Catches an order of sets or of hashes that reaches the file."""
     program = (
-        "import sys; sys.path.insert(0, sys.argv[2]); import sparsedp; from sparsedp.randomness import *\n"
+        "import sys; sys.path.insert(0, sys.argv[2]); import sparsedp; from sparsedp.privacy.randomness import *\n"
         "with reproducible_for_tests(1):\n"
         "    counts = {f'key {n}': n for n in range(200)}\n"
         "    sparsedp.release(counts, epsilon=1, delta=1e-6, keep_keys=True, path=sys.argv[1])\n"

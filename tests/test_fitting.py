@@ -16,16 +16,16 @@ import numpy.typing as npt
 import pytest
 
 import sparsedp
-from sparsedp import fitting
-from sparsedp.decoding import poisson_load
-from sparsedp.fitting import Cells, Evidence, Size, Stored, count_grid, fit_keys, quantiles, tilted
-from sparsedp.ladder import Ladder
 from sparsedp.mechanisms.fitted import fit_prior, posterior_of_noisy
 from sparsedp.mechanisms.leftover import not_stored
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.randomness import reproducible_for_tests
-from sparsedp.table import StableStage
+from sparsedp.privacy.randomness import reproducible_for_tests
+from sparsedp.structures import fitting
+from sparsedp.structures.decoding import poisson_load
+from sparsedp.structures.fitting import Cells, Evidence, Size, Stored, count_grid, fit_keys, quantiles, tilted
+from sparsedp.structures.ladder import Ladder
+from sparsedp.structures.table import StableStage
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -10,7 +10,8 @@ import pytest
 
 from fuzz import command_line
 from fuzz.targets import TARGETS, MutateBytes, findings
-from sparsedp import arrow, files
+from sparsedp.format import files
+from sparsedp.keys import arrow
 
 
 def changed_somewhere(random: Random) -> MutateBytes:

@@ -12,8 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparsedp import InputError, KeyTypeError, _native
-from sparsedp.hashing import HASHED_DOMAIN, MOST_ROWS, ROW_PRIME, KeySpace, draw_row_functions
-from sparsedp.randomness import ReproducibleRandomness
+from sparsedp.keys.hashing import HASHED_DOMAIN, MOST_ROWS, ROW_PRIME, KeySpace, draw_row_functions
+from sparsedp.privacy.randomness import ReproducibleRandomness
 
 # The values published with SipHash: key 00..0f, the messages 00.. of length 0..63, eight bytes each.
 SIP_KEY = bytes(range(16))

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 import sparsedp
 from sparsedp import InputError, KeyTypeError, ParameterError
-from sparsedp.hashing import HASHED_DOMAIN, KeySpace
-from sparsedp.inputs import Pairs, cut, key_ids, read_pairs, to_cells
-from sparsedp.privacy import Neighbours
-from sparsedp.randomness import Randomness, ReproducibleRandomness, Words, reproducible_for_tests
-from sparsedp.table import LARGEST_COUNT
+from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
+from sparsedp.privacy.neighbours import Neighbours
+from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, Words, reproducible_for_tests
+from sparsedp.releasing.inputs import Pairs, cut, key_ids, read_pairs, to_cells
+from sparsedp.structures.table import LARGEST_COUNT
 
 DOMAIN = 10
 INTEGERS = KeySpace(DOMAIN, None, "integer")
@@ -193,7 +193,7 @@ def test_work_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch, bits: i
     coarse = Neighbours(step=Fraction(7), real=True)
     found = []
     for piece in (1 << 18, 64):
-        monkeypatch.setattr("sparsedp.randomness._PIECE_WORDS", piece)
+        monkeypatch.setattr("sparsedp.privacy.randomness._PIECE_WORDS", piece)
         stream = ReproducibleRandomness(3)
         kept, cells = to_cells(ids, values, coarse, stream)
         found.append((kept.tolist(), cells.tolist(), stream.words(1).tolist()))

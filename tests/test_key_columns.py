@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparsedp import InputError, KeyTypeError
-from sparsedp.hashing import HASHED_DOMAIN, KeySpace
+from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
 
 HASHED = KeySpace(HASHED_DOMAIN, (0x0123456789ABCDEF, 0xFEDCBA9876543210))
 TEXTS = ["example.org", "", "é", "a\0b", "naïve café", "x" * 7, "y" * 8, "z" * 100, "日本語"]

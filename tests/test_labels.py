@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 import sparsedp
-from sparsedp.hashing import HASHED_DOMAIN, KeySpace
-from sparsedp.inputs import key_ids, read_pairs
-from sparsedp.naming import rereadable
+from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
+from sparsedp.releasing.inputs import key_ids, read_pairs
+from sparsedp.releasing.named import rereadable
 
 HASHED = KeySpace(HASHED_DOMAIN, (1, 2))
 NAMES = [

@@ -11,8 +11,8 @@ import pytest
 
 import sparsedp
 from sparsedp import _native
-from sparsedp.ladder import RATIO_BITS, Ladder, Level, fastest_climb, spread_anchors, whole_masses
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
+from sparsedp.structures.ladder import RATIO_BITS, Ladder, Level, fastest_climb, spread_anchors, whole_masses
 
 BUDGETS = {
     "one noise scale a count": [1.0] * 37,

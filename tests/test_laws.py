@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 
 from exact import exp_up, law_of_sampler
-from sparsedp.laws import Geometric, Passing, TwoSided, float_up, log_bounds
-from sparsedp.randomness import Randomness, geometric, two_sided
+from sparsedp.privacy.laws import Geometric, Passing, TwoSided, float_up, log_bounds
+from sparsedp.privacy.randomness import Randomness, geometric, two_sided
 
 RATES = ["1e-6", "0.001", "0.1", "0.5", "1", "4", "25"]
 COARSE = [Geometric.with_rate(Decimal(rate), bits) for rate in ("0.2", "0.7", "1.5") for bits in (4, 6, 9)]

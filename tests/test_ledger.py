@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledgers import small
-from sparsedp import ledger as ledger_module
+from sparsedp.budget import ledger as ledger_module
+from sparsedp.budget.ledger import Entry, Ledger
 from sparsedp.errors import BudgetError, LedgerError, ParameterError
-from sparsedp.ledger import Entry, Ledger
 
 NAN, INFINITY = float("nan"), float("inf")
 

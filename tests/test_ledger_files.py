@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ledgers import small, state
-from sparsedp import sealed
+from sparsedp.budget import store as sealed
+from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import LedgerError
-from sparsedp.ledger import Ledger
 
 
 @pytest.fixture

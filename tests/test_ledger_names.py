@@ -19,9 +19,9 @@ from pathlib import Path
 import pytest
 
 from faults import at_call, ending_of_child, in_child, stop
-from sparsedp import sealed
+from sparsedp.budget import store as sealed
+from sparsedp.budget.ledger import Ledger, Receipt
 from sparsedp.errors import BudgetError, LedgerError
-from sparsedp.ledger import Ledger, Receipt
 
 ONE_NAME = r"must have one name, got a file with 2 \(hard links\); remove the other names, .* nothing was spent"
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from faults import HANGS
+from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import BudgetError
-from sparsedp.ledger import Ledger
 
 SPAWN = multiprocessing.get_context("spawn")
 ROUNDS = 60
@@ -128,7 +128,7 @@ def test_threads_share_a_ledger(path: Path) -> None:
 
 SPENDER = """
 import sys
-from sparsedp.ledger import Ledger
+from sparsedp.budget.ledger import Ledger
 ledger = Ledger.open(sys.argv[1])
 print("ready", flush=True)
 while True:

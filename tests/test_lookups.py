@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import sparsedp
 from sparsedp import InputError, KeyTypeError, Release
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 DOMAIN = 60
 UPPER = 40.0

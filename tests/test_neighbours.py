@@ -16,7 +16,7 @@ import sparsedp
 from neighbouring_inputs import KINDS, Kind, hive
 from neighbours import CountFunction, Seen, check
 from sparsedp import BoundedCounts, InputError
-from sparsedp.contributions import Contribution
+from sparsedp.privacy.contributions import Contribution
 
 DAMAGED = [name for name, kind in KINDS.items() if kind.damages]
 DAMAGED_TABLES = 3

@@ -13,10 +13,10 @@ import pytest
 
 import sparsedp
 from releases import DIRECTORIES, VARIANTS, make
-from sparsedp.contributions import Contribution
 from sparsedp.mechanisms import Plan, create_plan
-from sparsedp.planning import make_problem, resolve_mechanism
-from sparsedp.wording import guarantee, kind_of_keys
+from sparsedp.mechanisms.words import guarantee, kind_of_keys
+from sparsedp.planning.plans import make_problem, resolve_mechanism
+from sparsedp.privacy.contributions import Contribution
 
 
 class Checked(HTMLParser):

@@ -17,7 +17,7 @@ import scipy.sparse
 import sparsedp
 from fuzz.forging import split
 from releases import VARIANTS
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 Keys = list[Any]
 Values = list[int]

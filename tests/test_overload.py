@@ -11,7 +11,7 @@ import pytest
 
 import sparsedp
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 KEYS = 8000
 ABSENT = np.arange(10**6, 10**6 + KEYS)

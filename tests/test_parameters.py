@@ -14,7 +14,7 @@ import pytest
 import sparsedp
 from sparsedp import ParameterError, SparseDPError
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.planning import make_problem
+from sparsedp.planning.plans import make_problem
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -13,9 +13,9 @@ import pytest
 
 import sparsedp
 from sparsedp import FormatError, ParameterError, Release
-from sparsedp.hashing import Partition
+from sparsedp.keys.hashing import Partition
 from sparsedp.mechanisms.retrieval import RetrievalPlan
-from sparsedp.randomness import Words, reproducible_for_tests
+from sparsedp.privacy.randomness import Words, reproducible_for_tests
 from statistics_helpers import LEVEL, chi_square_p
 
 KEYS = np.arange(3000)

@@ -16,8 +16,8 @@ from sparsedp.mechanisms.base import HEADER_NBYTES
 from sparsedp.mechanisms.sizing import EffectiveSize
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
-from sparsedp.planning import make_problem
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.planning.plans import make_problem
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 
 def threshold_alp(**parameters: float) -> ThresholdAlpPlan:

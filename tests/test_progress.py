@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 import sparsedp
-from sparsedp import embedding, inputs, progress, retrieval, table
+from sparsedp._util import progress
+from sparsedp._util.progress import SHOWN_FROM, stage
 from sparsedp.mechanisms import retrieval as retrieval_plan
-from sparsedp.progress import SHOWN_FROM, stage
+from sparsedp.releasing import inputs
+from sparsedp.structures import embedding, table
+from sparsedp.structures import linear_system as retrieval
 
 
 class Terminal(io.StringIO):

@@ -36,12 +36,12 @@ from neighbours import Seen, check
 from promises import PROMISES
 from releases import VARIANTS, answers, make
 from sparsedp import FormatError, InputError, KeyTypeError, ReproducibleReleaseError
-from sparsedp.dependence import dependence
-from sparsedp.laws import Geometric, TwoSided, log_bounds
 from sparsedp.mechanisms import MECHANISMS
 from sparsedp.mechanisms.stability import StabilityPlan
-from sparsedp.randomness import Randomness, ReproducibleRandomness, geometric, reproducible_for_tests, two_sided
-from sparsedp.table import StableStage, add_noise
+from sparsedp.privacy.laws import Geometric, TwoSided, log_bounds
+from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, geometric, reproducible_for_tests, two_sided
+from sparsedp.structures.dependence import dependence
+from sparsedp.structures.table import StableStage, add_noise
 from statistics_helpers import LEVEL, chi_square_p
 from test_dependence import SYSTEMS
 from test_exact_threshold import stable_law

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from exact import PreparedWords
-from sparsedp import randomness as rnd
-from sparsedp.laws import Geometric, Passing, TwoSided
+from sparsedp.privacy import randomness as rnd
+from sparsedp.privacy.laws import Geometric, Passing, TwoSided
 from statistics_helpers import LEVEL, chi_square_p, expected, histogram
 
 DRAWS = 1_000_000

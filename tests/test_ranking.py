@@ -15,7 +15,7 @@ import pytest
 import sparsedp
 from releases import DIRECTORIES, VARIANTS, make
 from sparsedp import InputError, KeyTypeError, MissingDependencyError, ParameterError
-from sparsedp.ranking import Fingerprint, largest
+from sparsedp.releasing.ranking import Fingerprint, largest
 
 COUNTS = {"a": 500, "b": 100, "c": 900, "d": 1}
 STORING_NONE = ["alp", "compact", "compact-total", "threshold-alp-low"]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sparsedp import _native
-from sparsedp.randomness import ReproducibleRandomness, Words
-from sparsedp.retrieval import LinearSystem
+from sparsedp.privacy.randomness import ReproducibleRandomness, Words
+from sparsedp.structures.linear_system import LinearSystem
 
 MOST = (1 << 64) - 1
 

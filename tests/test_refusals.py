@@ -15,7 +15,7 @@ import pytest
 
 import sparsedp
 from sparsedp import InputError, KeyTypeError
-from sparsedp.hashing import HASHED_DOMAIN, KeySpace
+from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
 
 HASHED = KeySpace(HASHED_DOMAIN, (1, 2))
 

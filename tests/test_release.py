@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import sparsedp
 from sparsedp import Release
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.randomness import Randomness, ReproducibleRandomness, reproducible_for_tests
-from sparsedp.table import LARGEST_COUNT
+from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, reproducible_for_tests
+from sparsedp.structures.table import LARGEST_COUNT
 
 DOMAIN = 50
 UPPER = 20

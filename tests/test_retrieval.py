@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pytest
 
 import sparsedp
-from sparsedp.contributions import Contribution
 from sparsedp.errors import ParameterError
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.support import SupportSize, moved_keys, sizing_loss
-from sparsedp.planning import make_problem
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.planning.plans import make_problem
+from sparsedp.privacy.contributions import Contribution
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 KEYS = 40_000
 COUNTS = np.maximum(1, np.round(8e4 / np.arange(1, KEYS + 1) ** 1.05)).astype(np.int64)

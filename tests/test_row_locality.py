@@ -119,7 +119,7 @@ def test_quotes_are_checked_across_blocks(tmp_path: Path, monkeypatch: pytest.Mo
     whole = counted(path)
     broken = tmp_path / "b.csv"
     for block in range(20, 60):
-        monkeypatch.setattr("sparsedp.sources.separated._BLOCK", block)
+        monkeypatch.setattr("sparsedp.counting.separated._BLOCK", block)
         assert counted(path) == whole
         for bad in (b'9,"a"b\n', b'9,a"\n', b'9,"a'):
             broken.write_bytes(path.read_bytes() + bad)

@@ -12,13 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sparsedp
-from sparsedp.inputs import Pairs, to_cells
 from sparsedp.mechanisms import DivisiblePlan
-from sparsedp.portions import PartWork
-from sparsedp.privacy import Neighbours
-from sparsedp.randomness import PartStreams, Randomness, ReproducibleRandomness, Words
-from sparsedp.rounding import round_sums_to_grid
-from sparsedp.table import LARGEST_COUNT
+from sparsedp.privacy.neighbours import Neighbours
+from sparsedp.privacy.randomness import PartStreams, Randomness, ReproducibleRandomness, Words
+from sparsedp.releasing.inputs import Pairs, to_cells
+from sparsedp.releasing.parts import PartWork
+from sparsedp.structures.rounding import round_sums_to_grid
+from sparsedp.structures.table import LARGEST_COUNT
 
 WORD = 1 << 64
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import sparsedp
-from sparsedp.hashing import KeySpace
+from sparsedp.keys.hashing import KeySpace
 from sparsedp.mechanisms.sizing import EffectiveSize
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 KEYS = 400
 REALS = np.full(KEYS, 0.5)  # each is zero or one cell of size one, a fair coin

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sparsedp import _native
-from sparsedp.randomness import ReproducibleRandomness, Words
-from sparsedp.retrieval import SLOTS_PER_KEY
+from sparsedp.privacy.randomness import ReproducibleRandomness, Words
+from sparsedp.structures.linear_system import SLOTS_PER_KEY
 
 KEYS = 30_000
 IDS = np.sort(ReproducibleRandomness(1).words(KEYS))

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsedp import _native
-from sparsedp.randomness import Words
+from sparsedp.privacy.randomness import Words
 
 RANDOM = np.random.default_rng(1)
 LAST = (1 << 64) - 1

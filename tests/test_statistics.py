@@ -11,10 +11,10 @@ import pytest
 
 import sparsedp
 from sparsedp.experiments.simulation import simulate_errors
-from sparsedp.laws import Passing, TwoSided
 from sparsedp.mechanisms.stability import StabilityPlan
-from sparsedp.randomness import ReproducibleRandomness, reproducible_for_tests
-from sparsedp.table import PureStage, add_noise
+from sparsedp.privacy.laws import Passing, TwoSided
+from sparsedp.privacy.randomness import ReproducibleRandomness, reproducible_for_tests
+from sparsedp.structures.table import PureStage, add_noise
 from statistics_helpers import LEVEL, histogram, same_law_p
 
 dp.enable_features("contrib")

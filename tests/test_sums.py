@@ -10,8 +10,8 @@ import pytest
 
 import sparsedp
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.randomness import reproducible_for_tests
-from sparsedp.unbiased import stored_moments, summands
+from sparsedp.privacy.randomness import reproducible_for_tests
+from sparsedp.structures.unbiased import stored_moments, summands
 
 KEYS = 20_000
 COUNTS = np.maximum(1, np.round(2e4 / np.arange(1, KEYS + 1) ** 1.05)).astype(np.int64)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sparsedp
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 KEYS = 150_000
 

@@ -11,7 +11,7 @@ import pytest
 import sparsedp
 from sparsedp.errors import ParameterError
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 from statistics_helpers import LEVEL, chi_square_p
 
 KEYS = 40_000

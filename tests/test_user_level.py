@@ -11,7 +11,7 @@ import pytest
 
 import sparsedp
 from benchmarks import judging
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 ABSENT = [f"no identifier {i}" for i in range(5000)]
 RELEASES, SUMS = 3, 100

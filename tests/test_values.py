@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import sparsedp
 from sparsedp import InputError, _native
-from sparsedp.inputs import check_values
-from sparsedp.randomness import Randomness, ReproducibleRandomness
-from sparsedp.rounding import round_to_grid
+from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness
+from sparsedp.releasing.inputs import check_values
+from sparsedp.structures.rounding import round_to_grid
 
 WORD = 1 << 64
 KEYS = ["a", "b", "c"]

@@ -1,12 +1,9 @@
 """Differentially private sparse vectors and histograms that answer for any key.
 
-The package reads in this order, each module knowing only those before it:
+The package is a row of rooms, and each knows only those to its left (a test keeps it so):
 
-    errors, lazy → progress → laws → privacy → randomness → containers → hashing (arrow) → columns → keeping → rounding
-    → ladder → embedding → decoding → balancing → fitting → dependence → retrieval → table → bounds → unbiased → wording
-    → notebook → mechanisms → planning → comparison, curves; storage → rules → schema → files → ranking → published
-    sealed → ledger → spending
-    contributions → inputs → naming → portions → building → sources (spark) → experiments, auditing → cli
+    errors → _util → privacy → keys → structures → mechanisms → planning → format → budget → counting → releasing
+    → reach → experiments → auditing → demo → cli
 
 Start with `release`, `load`, `plan` and `compare`.
 """
@@ -16,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import spark as spark
-    from .building import release
-    from .comparison import Comparison, compare
-    from .contributions import BoundedCounts, Contribution
-    from .curves import ErrorCurves, error_curves
+    from .budget.ledger import Ledger
+    from .counting.local import count
     from .errors import (
         BudgetError,
         FormatError,
@@ -33,19 +28,21 @@ if TYPE_CHECKING:
         SparseDPError,
         SpentError,
     )
-    from .ledger import Ledger
     from .mechanisms import ErrorPrediction, Plan
-    from .planning import plan
-    from .published import Release, load, verify
-    from .sources.local import count
+    from .planning.comparison import Comparison, compare
+    from .planning.curves import ErrorCurves, error_curves
+    from .planning.plans import plan
+    from .privacy.contributions import BoundedCounts, Contribution
+    from .releasing.building import release
+    from .releasing.published import Release, load, verify
 
 __version__ = "0.1.0"
 
 # Where each name lives. Modules are imported when a name is first used: `import sparsedp` alone costs nothing.
 _HOMES = {
-    "building": ("release",),
-    "comparison": ("Comparison", "compare"),
-    "curves": ("ErrorCurves", "error_curves"),
+    "releasing.building": ("release",),
+    "planning.comparison": ("Comparison", "compare"),
+    "planning.curves": ("ErrorCurves", "error_curves"),
     "errors": (
         "BudgetError",
         "FormatError",
@@ -59,12 +56,12 @@ _HOMES = {
         "SparseDPError",
         "SpentError",
     ),
-    "ledger": ("Ledger",),
+    "budget.ledger": ("Ledger",),
     "mechanisms": ("ErrorPrediction", "Plan"),
-    "planning": ("plan",),
-    "contributions": ("BoundedCounts", "Contribution"),
-    "published": ("Release", "load", "verify"),
-    "sources.local": ("count",),
+    "planning.plans": ("plan",),
+    "privacy.contributions": ("BoundedCounts", "Contribution"),
+    "releasing.published": ("Release", "load", "verify"),
+    "counting.local": ("count",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -18,9 +18,9 @@ from importlib.resources import files
 import numpy as np
 import numpy.typing as npt
 
-from .building import release
 from .mechanisms import Plan
-from .published import Release
+from .releasing.building import release
+from .releasing.published import Release
 
 EPSILON = 1.0
 PUBLIC_BOUND = 20_000  # on the number of different words: a round figure, not read off the data

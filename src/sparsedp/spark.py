@@ -1,5 +1,5 @@
 """Releases built on Spark, and lookups there: `sparsedp.spark.release`, `sparsedp.spark.lookup`."""
 
-from .sources.spark import lookup, plan, release
+from .reach.spark import lookup, plan, release
 
 __all__ = ["lookup", "plan", "release"]

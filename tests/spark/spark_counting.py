@@ -13,7 +13,7 @@ from neighbouring_inputs import Kind, arrow_table
 from neighbouring_tables import Events
 from neighbours import Seen, check
 from sparsedp import BoundedCounts, InputError
-from sparsedp.sources.spark.rows import Query
+from sparsedp.counting.spark_rows import Query
 
 # What keys are; Spark's own readers of files are the caller's, so a table has its types.
 CELLS = {"string": "text", "binary": "bytes", "bigint": "wide", "int": "integer", "date": "date"}

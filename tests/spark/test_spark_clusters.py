@@ -88,7 +88,7 @@ CLIENT = """
 import sys
 import sparsedp, sparsedp.spark
 from pyspark.sql import SparkSession
-from sparsedp.randomness import reproducible_for_tests
+from sparsedp.privacy.randomness import reproducible_for_tests
 
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 assert not hasattr(spark, "_jsparkSession")

@@ -13,7 +13,7 @@ import pytest
 
 import sparsedp.spark
 from sparsedp import KeyTypeError, MissingDependencyError
-from sparsedp.sources.spark import executors
+from sparsedp.reach.spark import executors
 
 SCRIPT = """
 import sys

@@ -17,12 +17,12 @@ import pytest
 import sparsedp
 import sparsedp.spark
 from sparsedp import InputError, ParameterError, Release, SpentError
-from sparsedp.hashing import KeySpace, Partition
+from sparsedp.counting.spark_rows import Query, rows_by_part
+from sparsedp.keys.hashing import KeySpace, Partition
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.portions import PartWork
-from sparsedp.randomness import PartStreams, Randomness, reproducible_for_tests
-from sparsedp.sources.spark import building
-from sparsedp.sources.spark.rows import Query, rows_by_part
+from sparsedp.privacy.randomness import PartStreams, Randomness, reproducible_for_tests
+from sparsedp.reach.spark import building
+from sparsedp.releasing.parts import PartWork
 
 PARTS = 3
 

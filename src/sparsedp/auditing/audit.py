@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..building import release as build
+from .._util.progress import counting
 from ..errors import MissingDependencyError, ParameterError
+from ..format.container import check_writable
 from ..mechanisms import MECHANISMS, Plan, mechanism_named
-from ..planning import plan as make_plan
-from ..progress import counting
-from ..storage import check_writable
+from ..planning.plans import plan as make_plan
+from ..releasing.building import release as build
 from .evidence import Finding, Labels, refute
 from .games import Game, Views, games_for, read
 

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _native
-from ..embedding import Columns
 from ..mechanisms import Arrays, Parts, Plan, tables_of
 from ..mechanisms.alp import AlpPlan
 from ..mechanisms.threshold_alp import ThresholdAlpPlan
 from ..mechanisms.tight_alp import TightAlpPlan
-from ..published import Release
-from ..table import Table
+from ..releasing.published import Release
+from ..structures.embedding import Columns
+from ..structures.table import Table
 
 Counts = npt.NDArray[np.int64]
 Views = npt.NDArray[np.float64]

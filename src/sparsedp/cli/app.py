@@ -215,7 +215,7 @@ Quiet: TypeAlias = Annotated[
 
 
 def _hush(quiet: bool) -> bool:
-    from ..progress import hush
+    from .._util.progress import hush
 
     hush(quiet)
     return quiet
@@ -224,8 +224,8 @@ def _hush(quiet: bool) -> bool:
 @cache
 def _own_parameters() -> frozenset[str]:
     """What the library takes beside the options of a mechanism."""
-    from ..building import release
-    from ..planning import plan
+    from ..planning.plans import plan
+    from ..releasing.building import release
 
     return frozenset({*inspect.signature(release).parameters, *inspect.signature(plan).parameters})
 

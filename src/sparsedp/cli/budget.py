@@ -12,7 +12,7 @@ import typer
 from .app import Delta, Epsilon, Json, Quiet, app, say, show
 
 if TYPE_CHECKING:
-    from ..ledger import Ledger
+    from ..budget.ledger import Ledger
 
 ledger_app = typer.Typer(help="Keep the privacy budget of data sets.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
@@ -23,7 +23,7 @@ Dataset = Annotated[str, typer.Option("--dataset", help="The data set that the b
 
 def open_ledger(path: Path) -> Ledger:
     """An existing ledger; what is said of a missing one has the command that makes it."""
-    from ..ledger import Ledger
+    from ..budget.ledger import Ledger
 
     if not path.exists():
         raise FileNotFoundError(f"there is no ledger {path}; create it with: {creation(path)}")
@@ -48,7 +48,7 @@ def create(
 
     A total is never changed. A file may hold the budgets of several data sets.
     """
-    from ..ledger import Ledger
+    from ..budget.ledger import Ledger
 
     Ledger.create(path, epsilon=float(epsilon), delta=float(delta), dataset=dataset)
     say(f"{path}: data set {dataset!r} may spend ε = {float(epsilon):g}, δ = {float(delta):g} in all", quiet)

@@ -87,7 +87,7 @@ def plan(
 
     Everything follows from public parameters. Of a table only the columns are looked at.
     """
-    from ..planning import plan as make_plan
+    from ..planning.plans import plan as make_plan
 
     if source is not None:
         check_source(source, key, user, delimiter=delimiter, quote=quote, encoding=encoding, hive=hive)
@@ -109,9 +109,9 @@ def plan(
 
 def check_source(source: str, key: str | None, user: str | None, **reading: Any) -> None:
     """The columns of a table, without reading a row of it."""
-    from ..sources.files import Reading
-    from ..sources.local import check_table
-    from ..sources.tables import open_table
+    from ..counting.files import Reading
+    from ..counting.local import check_table
+    from ..counting.tables import open_table
 
     if key is not None:
         check_table(source, key=key, user=user, max_keys_per_user=1, **reading)
@@ -136,7 +136,7 @@ def compare(
 
     Shows size, speed and error side by side, and why a mechanism cannot be used where it cannot.
     """
-    from ..comparison import compare as make_comparison
+    from ..planning.comparison import compare as make_comparison
 
     comparison = make_comparison(
         epsilon=float(epsilon),

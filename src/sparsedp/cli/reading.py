@@ -42,7 +42,7 @@ def lookup(
 
     Prints CSV (or JSON lines with --json): key, estimate, low, high. Keys that never occurred are answered too.
     """
-    from ..published import load
+    from ..releasing.published import load
     from .streams import Writer, answer, as_keys, column_of, lines_of
 
     if keys and file is not None:
@@ -84,8 +84,8 @@ def top(
     A release of hashed keys does not know their names, unless it was made with --keep-keys: it lists fingerprints, or
     you give it candidates.
     """
-    from ..published import load
-    from ..ranking import Fingerprint, largest
+    from ..releasing.published import load
+    from ..releasing.ranking import Fingerprint, largest
     from .streams import as_keys, lines_of
 
     opened = load(release, allow_reproducible=allow_reproducible)
@@ -129,8 +129,8 @@ def _escaped(letter: str) -> str:
 @app.command()
 def info(release: File, json: Json = False) -> None:
     """Show what a release guarantees and how it was made."""
-    from ..published import load
-    from ..wording import guarantee
+    from ..mechanisms.words import guarantee
+    from ..releasing.published import load
 
     opened = load(release, allow_reproducible=True)
     plan, problem = opened.plan, opened.plan.problem
@@ -189,7 +189,7 @@ def verify(release: File, quiet: Quiet = False) -> None:
 
     Reads every byte, and computes anew which ε and δ its thresholds give.
     """
-    from ..published import verify as check
+    from ..releasing.published import verify as check
 
     check(release)
     say(f"{release} is intact", quiet)

@@ -112,7 +112,7 @@ def release(
     --max-per-key a user's rows of the same key count up to that many times, and with --value a column is summed.
     One user changes the counts by at most --max-keys-per-user × --max-per-key; that is what ε protects.
     """
-    from ..spending import Account
+    from ..budget.spending import Account
     from .budget import open_ledger
 
     _check_output(output, force, parts)
@@ -158,7 +158,7 @@ def release(
 
 def _check_output(output: Path, force: bool, parts: int) -> None:
     """Everything about the output that can be known before the work."""
-    from ..storage import check_writable
+    from ..format.container import check_writable
 
     if output.is_dir() and parts == 1:
         raise FileExistsError(f"{output} is a directory; name a file")
@@ -198,8 +198,8 @@ def _check_budget(account: Any, epsilon: float, delta: float) -> None:
 
 def _check_parameters(counting: dict[str, Any], releasing: dict[str, Any]) -> Any:
     """What is wrong with the parameters is said before the table is read."""
-    from ..building import check_parameters
-    from ..sources.local import contribution_of
+    from ..counting.local import contribution_of
+    from ..releasing.building import check_parameters
 
     contribution = contribution_of(
         counting["user"], counting["value"], counting["max_keys_per_user"], counting["max_per_key"], counting["step"]
@@ -217,8 +217,8 @@ def _dry_run(
     output: Path,
     json: bool,
 ) -> None:
-    from ..building import check_parameters
-    from ..sources.local import check_table
+    from ..counting.local import check_table
+    from ..releasing.building import check_parameters
 
     check_table(source, **counting)
     plan = check_parameters(contribution, step=counting["step"], signed=counting["signed"], **releasing)
@@ -262,9 +262,9 @@ def _release(
     json: bool,
     quiet: bool,
 ) -> None:
-    from ..building import release as build
-    from ..sources.local import count
-    from ..wording import guarantee
+    from ..counting.local import count
+    from ..mechanisms.words import guarantee
+    from ..releasing.building import release as build
 
     counts = count(source, memory_limit=memory_limit, **counting)
     in_parts = releasing["parts"] > 1  # which are written as they are built

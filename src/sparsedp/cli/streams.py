@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from ..errors import InputError
-from ..published import Release
+from ..releasing.published import Release
 
 BLOCK_BYTES = 1 << 22
 _CONTROL = re.compile(r"[\x00-\x1f]")

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..building import release
-from ..randomness import reproducible_for_tests
+from ..privacy.randomness import reproducible_for_tests
+from ..releasing.building import release
 from .sections import Drawn, Grid, Section, duration, number, size
 from .study import Study
 from .table_one import colour_of

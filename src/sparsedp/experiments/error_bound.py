@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bounds import AlpBounds
+from ..privacy.bounds import AlpBounds
 from .sections import Check, Drawn, Section
 from .study import Study
 

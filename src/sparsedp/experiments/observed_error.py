@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ..bounds import AlpBounds
+from ..privacy.bounds import AlpBounds
 from .error_bound import ALPHAS, COLLISIONS, draw_curves
 from .sections import Check, Drawn, Section
 from .simulation import simulate_errors

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..building import release
 from ..errors import MissingDependencyError
-from ..randomness import reproducible_for_tests
+from ..privacy.randomness import reproducible_for_tests
+from ..releasing.building import release
 from .sections import Drawn, Grid, Section, duration, number
 from .study import Study
 from .workloads import DELTA, RANGES, Workload, errors_by_range, sample, seconds_of

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ..errors import ParameterError
+from ..format.container import replacing
 from ..mechanisms.compact import import_flint
-from ..storage import replacing
 from . import corpus, error_bound, error_distribution, growth, observed_error, peers, table_one, worked_example
 from .drawing import check_drawing, svg, write_png
 from .page import page

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _native
-from ..embedding import dyadic_flip_probability
-from ..randomness import Randomness, ReproducibleRandomness, Words, flip
+from ..privacy.randomness import Randomness, ReproducibleRandomness, Words, flip
+from ..structures.embedding import dyadic_flip_probability
 
 BETA = 5000.0
 _WORDS_AT_ONCE = 1 << 19

@@ -14,8 +14,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from ..progress import counting
-from ..storage import replacing
+from .._util.progress import counting
+from ..format.container import replacing
 
 Work = Callable[[], Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..bounds import geometric_mean_error
+from ..privacy.bounds import geometric_mean_error
 from .sections import Drawn, Grid, Section, duration, number
 from .study import Study
 from .workloads import APPROXIMATE, DELTA, PURE, RANGES, Workload, gather_seconds, measure

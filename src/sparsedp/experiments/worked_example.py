@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import _native
-from ..embedding import Columns, dyadic_flip_probability
-from ..hashing import draw_row_functions
-from ..randomness import ReproducibleRandomness
+from ..keys.hashing import draw_row_functions
+from ..privacy.randomness import ReproducibleRandomness
+from ..structures.embedding import Columns, dyadic_flip_probability
 from .sections import Check, Drawn, Section
 from .study import Study
 

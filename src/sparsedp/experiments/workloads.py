@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..building import release
-from ..planning import plan as make_plan
-from ..randomness import reproducible_for_tests
+from ..planning.plans import plan as make_plan
+from ..privacy.randomness import reproducible_for_tests
+from ..releasing.building import release
 from .simulation import Floats
 
 Integers = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ import inspect
 from dataclasses import replace
 
 from ..errors import ParameterError
-from ..privacy import check_number
+from ..privacy.neighbours import check_number
 from .alp import AlpPlan
 from .base import Arrays, ArrayShape, DivisiblePlan, ErrorPrediction, Parts, Plan, Reader, check_privacy, tables_of
 from .compact import CompactPlan

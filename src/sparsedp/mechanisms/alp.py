@@ -15,13 +15,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..bounds import AlpBounds
-from ..embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability, estimate_bits
 from ..errors import ParameterError
-from ..hashing import MOST_ROWS, ROW_PRIME
-from ..randomness import Randomness, Words
-from ..rounding import LinearRounding
-from ..table import Counts
+from ..keys.hashing import MOST_ROWS, ROW_PRIME
+from ..privacy.bounds import AlpBounds
+from ..privacy.randomness import Randomness, Words
+from ..structures.embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability, estimate_bits
+from ..structures.rounding import LinearRounding
+from ..structures.table import Counts
 from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader
 from .problem import Problem
 

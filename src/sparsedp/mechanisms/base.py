@@ -18,13 +18,13 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .. import notebook
+from .._util.lazy import cached_property
 from ..errors import ParameterError
-from ..hashing import Partition
-from ..laws import TwoSided, float_up, precise
-from ..lazy import cached_property
-from ..randomness import Randomness, Words
-from ..table import LARGEST_COUNT, Counts, Table
+from ..keys.hashing import Partition
+from ..privacy.laws import TwoSided, float_up, precise
+from ..privacy.randomness import Randomness, Words
+from ..structures.table import LARGEST_COUNT, Counts, Table
+from . import notebook
 from .problem import Problem
 from .sizing import EffectiveSize, Sizing
 

@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import bounds
+from .._util.lazy import cached_property
 from ..errors import MissingDependencyError, ParameterError
-from ..laws import TwoSided, precise, round_up
-from ..lazy import cached_property
-from ..randomness import Randomness, Words
-from ..table import Counts, add_noise
+from ..privacy import bounds
+from ..privacy.laws import TwoSided, precise, round_up
+from ..privacy.randomness import Randomness, Words
+from ..structures.table import Counts, add_noise
 from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise
 from .problem import Problem
 

@@ -13,13 +13,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..decoding import Decoder
-from ..fitting import Cells, Evidence, Floats, Integers, Size, Stored, count_grid, fit_keys, quantiles, tilted
-from ..ladder import Level
-from ..laws import TwoSided
-from ..lazy import cached_property
-from ..randomness import Words
-from ..table import LARGEST_COUNT, PureStage, StableStage, Stage
+from .._util.lazy import cached_property
+from ..privacy.laws import TwoSided
+from ..privacy.randomness import Words
+from ..structures.decoding import Decoder
+from ..structures.fitting import (
+    Cells,
+    Evidence,
+    Floats,
+    Integers,
+    Size,
+    Stored,
+    count_grid,
+    fit_keys,
+    quantiles,
+    tilted,
+)
+from ..structures.ladder import Level
+from ..structures.table import LARGEST_COUNT, PureStage, StableStage, Stage
 from .leftover import not_stored
 from .problem import Problem
 

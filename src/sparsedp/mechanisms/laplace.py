@@ -13,11 +13,11 @@ from decimal import Decimal
 
 import numpy as np
 
-from .. import bounds
 from ..errors import ParameterError
-from ..laws import TwoSided
-from ..randomness import Randomness, Words
-from ..table import LARGEST_COUNT, Counts, add_noise
+from ..privacy import bounds
+from ..privacy.laws import TwoSided
+from ..privacy.randomness import Randomness, Words
+from ..structures.table import LARGEST_COUNT, Counts, add_noise
 from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise
 from .problem import Problem
 

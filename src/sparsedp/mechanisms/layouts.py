@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..balancing import Game
-from ..decoding import Decoder, Loads, poisson_load
-from ..embedding import BLOCK_BITS, Blocks
-from ..ladder import Ladder, Recipe, count_gaps, spread_anchors
-from ..table import Counts, Stage
+from ..structures.balancing import Game
+from ..structures.decoding import Decoder, Loads, poisson_load
+from ..structures.embedding import BLOCK_BITS, Blocks
+from ..structures.ladder import Ladder, Recipe, count_gaps, spread_anchors
+from ..structures.table import Counts, Stage
 from .leftover import assumed_above, ladder_top, not_stored, step_factors, step_growth, stored_error
 from .problem import Problem
 

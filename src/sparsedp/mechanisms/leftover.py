@@ -12,12 +12,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..bounds import geometric_mean_error
-from ..decoding import Floats
-from ..ladder import RATIO_BITS
-from ..laws import precise
-from ..privacy import HEADROOM
-from ..table import Counts, PureStage, StableStage, Stage
+from ..privacy.bounds import geometric_mean_error
+from ..privacy.laws import precise
+from ..privacy.neighbours import HEADROOM
+from ..structures.decoding import Floats
+from ..structures.ladder import RATIO_BITS
+from ..structures.table import Counts, PureStage, StableStage, Stage
 from .problem import Problem
 
 LEAST_FACTOR = 1 + 1e-9  # where "not stored" leaves nothing

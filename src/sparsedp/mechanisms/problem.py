@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from ..contributions import Contribution
-from ..laws import TwoSided, precise
-from ..lazy import cached_property
-from ..privacy import HEADROOM, Neighbours
-from ..table import LARGEST_COUNT
+from .._util.lazy import cached_property
+from ..privacy.contributions import Contribution
+from ..privacy.laws import TwoSided, precise
+from ..privacy.neighbours import HEADROOM, Neighbours
+from ..structures.table import LARGEST_COUNT
 
 # Fields that a file does not have while they have their default: they came after the first files.
 LEFT_OUT = {"left_out": True}

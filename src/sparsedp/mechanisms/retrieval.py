@@ -21,27 +21,17 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from .. import _native, bounds
+from .. import _native
+from .._util.lazy import cached_property
+from .._util.progress import stage
 from ..errors import ParameterError
-from ..hashing import Partition
-from ..laws import TwoSided, float_up, log_bounds, precise
-from ..lazy import cached_property
-from ..progress import stage
-from ..randomness import Randomness, Words, pieces
-from ..retrieval import MOST_DEFECT, MOST_REDRAWS, LinearSystem
-from ..table import Counts, Table, add_noise
-from .base import (
-    TABLE_SHAPES,
-    Arrays,
-    ArrayShape,
-    Built,
-    DivisiblePlan,
-    Estimates,
-    Parts,
-    Plan,
-    Reader,
-    spread_noise,
-)
+from ..keys.hashing import Partition
+from ..privacy import bounds
+from ..privacy.laws import TwoSided, float_up, log_bounds, precise
+from ..privacy.randomness import Randomness, Words, pieces
+from ..structures.linear_system import MOST_DEFECT, MOST_REDRAWS, LinearSystem
+from ..structures.table import Counts, Table, add_noise
+from .base import TABLE_SHAPES, Arrays, ArrayShape, Built, DivisiblePlan, Estimates, Parts, Plan, Reader, spread_noise
 from .problem import LEFT_OUT, Problem
 from .sizing import Sizing
 from .slots import SlotReader

@@ -17,10 +17,10 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import ParameterError
-from ..laws import TwoSided, precise
-from ..privacy import HEADROOM
-from ..randomness import Randomness
-from ..table import Counts, add_noise
+from ..privacy.laws import TwoSided, precise
+from ..privacy.neighbours import HEADROOM
+from ..privacy.randomness import Randomness
+from ..structures.table import Counts, add_noise
 from .problem import Problem
 
 MOST_DIGITS = 40  # of the noise: more would drown any size

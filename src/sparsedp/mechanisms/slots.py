@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import _native, bounds
+from .. import _native
+from .._util.lazy import cached_property
 from ..errors import ParameterError
-from ..hashing import Partition
-from ..lazy import cached_property
-from ..randomness import Words
+from ..keys.hashing import Partition
+from ..privacy import bounds
+from ..privacy.randomness import Words
 from .base import Estimates, Parts, Reader, tables_of
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
 

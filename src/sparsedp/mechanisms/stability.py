@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import ParameterError
-from ..table import StableStage
+from ..structures.table import StableStage
 from .base import Estimates, Plan, spread_noise
 from .problem import Problem
 from .threshold import TablePlan

@@ -16,12 +16,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..bounds import geometric_mean_error
 from ..errors import ParameterError
-from ..laws import TwoSided, precise, round_down, round_up
-from ..privacy import HEADROOM, LARGEST_STEP_LOSS
-from ..randomness import Randomness
-from ..table import Counts, add_noise
+from ..privacy.bounds import geometric_mean_error
+from ..privacy.laws import TwoSided, precise, round_down, round_up
+from ..privacy.neighbours import HEADROOM, LARGEST_STEP_LOSS
+from ..privacy.randomness import Randomness
+from ..structures.table import Counts, add_noise
 from .problem import Problem
 from .sizing import Sizing, law_of_size
 

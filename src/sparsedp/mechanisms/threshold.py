@@ -12,22 +12,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from .. import _native, bounds
+from .. import _native
 from ..errors import ParameterError
-from ..hashing import Partition
-from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, Stage
-from .base import (
-    ArrayShape,
-    Built,
-    DivisiblePlan,
-    Estimates,
-    Parts,
-    Plan,
-    Reader,
-    spread_noise,
-    tables_of,
-)
+from ..keys.hashing import Partition
+from ..privacy import bounds
+from ..privacy.randomness import Randomness, Words
+from ..structures.table import Counts, PureStage, Stage
+from .base import ArrayShape, Built, DivisiblePlan, Estimates, Parts, Plan, Reader, spread_noise, tables_of
 from .problem import Problem
 
 TABLE_ENTRY_NBYTES = 16

@@ -14,24 +14,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from .. import bounds
 from ..errors import ParameterError
-from ..laws import precise
-from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, StableStage, Stage
+from ..privacy import bounds
+from ..privacy.laws import precise
+from ..privacy.randomness import Randomness, Words
+from ..structures.table import Counts, PureStage, StableStage, Stage
 from .alp import CROWDED, Embedding
-from .base import (
-    TABLE_SHAPES,
-    ArrayReader,
-    Arrays,
-    ArrayShape,
-    Estimates,
-    Parts,
-    Plan,
-    Reader,
-    spread_noise,
-    tables_of,
-)
+from .base import TABLE_SHAPES, ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise, tables_of
 from .problem import Problem
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros

@@ -18,30 +18,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from .. import _native, bounds
-from ..balancing import Game
-from ..decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above
-from ..embedding import BLOCK_BITS, Blocks
+from .. import _native
+from .._util.lazy import cached_property
 from ..errors import ParameterError
-from ..hashing import Partition
-from ..ladder import MOST_HEIGHT, RATIO_BITS, Ladder
-from ..laws import log_bounds
-from ..lazy import cached_property
-from ..privacy import check_number
-from ..randomness import Randomness, Words
-from ..table import Counts, PureStage, StableStage, Stage
-from ..unbiased import Summands, summands
-from .base import (
-    ArrayShape,
-    Built,
-    DivisiblePlan,
-    Estimates,
-    Parts,
-    Plan,
-    Reader,
-    spread_noise,
-    tables_of,
-)
+from ..keys.hashing import Partition
+from ..privacy import bounds
+from ..privacy.laws import log_bounds
+from ..privacy.neighbours import check_number
+from ..privacy.randomness import Randomness, Words
+from ..structures.balancing import Game
+from ..structures.decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above
+from ..structures.embedding import BLOCK_BITS, Blocks
+from ..structures.ladder import MOST_HEIGHT, RATIO_BITS, Ladder
+from ..structures.table import Counts, PureStage, StableStage, Stage
+from ..structures.unbiased import Summands, summands
+from .base import ArrayShape, Built, DivisiblePlan, Estimates, Parts, Plan, Reader, spread_noise, tables_of
 from .fitted import Fit, FittedDecoder, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
 from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_factors, unstored_chances

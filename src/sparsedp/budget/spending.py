@@ -1,0 +1,60 @@
+"""A release and the budget it is debited to: first the debit, then the noise."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..errors import LedgerError, SpentError, reason_of
+from .ledger import Ledger
+
+DEFAULT_DATASET = "default"
+
+
+@dataclass(frozen=True)
+class Account:
+    """A data set of a ledger, and what its next entry will say about the release."""
+
+    ledger: Ledger
+    dataset: str = DEFAULT_DATASET
+    note: str = ""
+
+
+LedgerLike: TypeAlias = Account | Ledger | str | os.PathLike[str]
+
+
+def account_of(ledger: LedgerLike, dataset: str) -> Account:
+    """The account that a caller means by a ledger or its path."""
+    if isinstance(ledger, Account):
+        return ledger
+    return Account(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), dataset)
+
+
+@contextmanager
+def spending(account: Account | None, epsilon: float, delta: float, mechanism: str) -> Iterator[None]:
+    """Debits the account before its block draws noise; if the block fails, the debit stays and the error says so."""
+    if account is None:
+        yield
+        return
+    ledger = account.ledger
+    receipt = ledger.spend(
+        epsilon=epsilon, delta=delta, dataset=account.dataset, mechanism=mechanism, note=account.note
+    )
+    try:
+        yield
+    except Exception as error:
+        raise SpentError(
+            f"the release failed after ε = {epsilon:g}, δ = {delta:g} were debited (entry {receipt.id} of "
+            f"{ledger.path}), and they stay debited: {reason_of(error)}"
+        ) from error
+    try:
+        ledger.finish(receipt, "built")
+    except LedgerError as error:  # the debit is safe, and the release is paid for: it must not be lost for a remark
+        warnings.warn(
+            f"the release is built and debited, but entry {receipt.id} does not say that it was built: {error}",
+            stacklevel=4,
+        )

@@ -1,0 +1,419 @@
+"""The file of a ledger: one file that is its own journal, private, durable, and refused if a byte is not as written.
+
+A database finds its journal by the name of its file. Under another name (a hard link, a rename after a crash, a mount
+of the file alone) the journal is not seen, or is applied later and takes back debits whose releases are out. So there
+is no second file: a commit is one line at the end, and the lock is on the file itself, whatever its name.
+
+    head    512 bytes that never change
+    marks   two of 512 bytes, used in turn: the number of lines, where the last one ends, its digest, and a checksum
+    lines   SHA-256 of the line before and of this one, and the changes of one commit as JSON
+
+- Durable: a line is written and synced, then a mark of it, synced too, and only then is the debit reported. Killed
+  before, the file ends with a whole line, which counts, or with a torn one, which does not and is cut off by the next
+  commit: it has no mark, so it was not reported.
+- Undamaged: each line carries the digest of all before it, and the marks tell how many lines there must be, so a
+  truncated or damaged file is refused instead of granting a budget twice. A mark torn by a power cut is told from a
+  damaged one by its line, which was synced before. It is no signature, and an older copy in the file's place passes.
+- One name: what replaces a file by its name (editors, backups, our own change of format) makes two ledgers of a file
+  with two names, each with what was left. So a file with several hard links is refused; symbolic links are followed.
+- Local: locks keep processes apart, and network file systems often only pretend to lock.
+
+Ledgers of version 1 are SQLite files. They are read as they are, by SQLite, and become files of this format, all or
+nothing, before the first change, so no journal of SQLite's can take back a debit that was made here.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import secrets
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from ..errors import LedgerError
+from ..format.container import sync_directory
+
+VERSION = 2
+BLOCK = 512  # no disk writes a part of it
+HEAD = f"sparsedp ledger, version {VERSION}\nDo not edit: each line is sealed.\n".ljust(BLOCK - 1).encode() + b"\n"
+FIRST = 3 * BLOCK
+DIGEST = 64
+
+SQLITE = b"SQLite format 3\0"
+SQLITE_APPLICATION = 0x73644C31
+SQLITE_SCHEMA = [  # by name
+    "CREATE TABLE budgets (dataset TEXT PRIMARY KEY, epsilon TEXT, delta TEXT, created TEXT) WITHOUT ROWID",
+    "CREATE TABLE entries (id INTEGER PRIMARY KEY, dataset TEXT, epsilon TEXT, delta TEXT, mechanism TEXT, note TEXT, "
+    "time TEXT, released TEXT)",
+    "CREATE TABLE seal (sha256 TEXT)",
+]
+
+Change: TypeAlias = list[Any]
+
+# One thread at a time uses ledgers, and a fork waits for it: a child would share the lock on the file, and would wait
+# forever for SQLite's own locks if another thread had them at that moment.
+_in_use = threading.RLock()
+os.register_at_fork(before=_in_use.acquire, after_in_parent=_in_use.release, after_in_child=_in_use.release)
+
+
+class DamageError(Exception):
+    """A file is not as it was written."""
+
+
+@dataclass
+class Book:
+    """What a ledger says: totals and creation by data set, debits by number, and the changes to commit."""
+
+    budgets: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    entries: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+
+    def change(self, *change: Any) -> None:
+        """A new budget, a debit or what was released for one, to be committed."""
+        self.apply(list(change))
+        self.changes.append(list(change))
+
+    def apply(self, change: Change) -> None:
+        """`ValueError` for what is none: budgets are made once, debits numbered in order, and finished once."""
+        match change:
+            case ["budget", str(dataset), str(), str(), str()] if dataset not in self.budgets:
+                self.budgets[dataset] = (change[2], change[3], change[4])
+            case ["debit", int(id), str(dataset), str(), str(), str(), str(), str()] if (
+                id == len(self.entries) + 1 and dataset in self.budgets
+            ):
+                self.entries[id] = (*change[1:], None)
+            case ["released", int(id), str(text)] if id in self.entries and self.entries[id][-1] is None:
+                self.entries[id] = (*self.entries[id][:-1], text)
+            case _:
+                raise ValueError("it holds something that is no budget and no debit")
+
+
+class Mark(NamedTuple):
+    """The lines up to one: how many, where it ends, and its digest."""
+
+    number: int
+    end: int
+    digest: str
+
+    def written(self) -> bytes:
+        """As it is in the file."""
+        text = f"{self.number} {self.end} {self.digest} "
+        return (text + hashlib.sha256(text.encode()).hexdigest()).ljust(BLOCK - 1).encode() + b"\n"
+
+    def place(self) -> int:
+        """Where it is in the file: over the one before the last."""
+        return BLOCK * (1 + self.number % 2)
+
+
+START = Mark(0, FIRST, hashlib.sha256(HEAD).hexdigest())
+
+
+def make(path: Path, timeout: float, *change: str) -> bool:
+    """Make a file with its first data set, whole or not at all; False if there is a file of that name by now."""
+    with _alone(path, timeout):
+        try:
+            with _hidden(path, [list(change)]) as (temporary, _):
+                os.link(temporary, path)  # a link never replaces a file
+                temporary.unlink()
+                sync_directory(path.parent)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise LedgerError(
+                f"{path} cannot be made; use a writable directory on a local disk ({error.strerror})"
+            ) from error
+    return True
+
+
+@contextmanager
+def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
+    """A new file beside a path, on the disk, and locked: who finds it under its name waits until it has no other."""
+    temporary = path.with_name(f".ledger.{secrets.token_hex(8)}.tmp")
+    try:
+        with FileIO(temporary, "x+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            line, mark = _line(START, changes)
+            _write(file, HEAD + START.written() + mark.written() + line, 0)
+            _sync(file)
+            yield temporary, file
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[Book]:
+    """The checked file, which nobody else changes meanwhile; committed if the block ends without an exception."""
+    with _alone(path, timeout), _opened(path, timeout, write) as (file, content):
+        if content.startswith(SQLITE):
+            yield _of_sqlite(path, timeout)
+            return
+        book, mark, is_marked = _check(content, path)
+        yield book
+        if book.changes:
+            _commit(file, mark, is_marked and len(content) == mark.end, book.changes)
+
+
+def _commit(file: FileIO, last: Mark, is_clean: bool, changes: list[Change]) -> None:
+    line, mark = _line(last, changes)
+    try:
+        if not is_clean:  # somebody was stopped here: a torn line, or a line without its mark
+            file.truncate(last.end)
+            _write(file, last.written(), last.place())
+        _write(file, line, last.end)
+        _sync(file)
+    except BaseException:
+        with suppress(OSError):  # the first error is the one to tell; a torn line does not count
+            file.truncate(last.end)
+        raise
+    # From here on the debit stays, whatever happens: a mark that may be on the disk must have its line.
+    _write(file, mark.written(), mark.place())
+    _sync(file)
+
+
+def _line(last: Mark, changes: list[Change]) -> tuple[bytes, Mark]:
+    """The next line and the mark of it."""
+    text = json.dumps(changes, separators=(",", ":")).encode()
+    digest = _digest(last.digest, text)
+    line = digest.encode() + b" " + text + b"\n"
+    return line, Mark(last.number + 1, last.end + len(line), digest)
+
+
+def _digest(before: str, text: bytes) -> str:
+    return hashlib.sha256(before.encode() + text).hexdigest()
+
+
+def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
+    """What a file says, the mark of its last whole line, and whether that mark is in the file."""
+    if not content.startswith(HEAD):
+        version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
+        _check_version(path, bool(version), int(version[1]) if version else 0)
+        raise DamageError("its head is not the one that was written")
+    texts: list[bytes] = []
+    ends = [last := START]
+    while (end := content.find(b"\n", last.end) + 1) > 0:
+        digest, text = content[last.end : last.end + DIGEST + 1], content[last.end + DIGEST + 1 : end - 1]
+        stated = _digest(last.digest, text)
+        if digest != f"{stated} ".encode():
+            break
+        texts.append(text)
+        ends.append(last := Mark(last.number + 1, end, stated))
+    marks = [mark for at in (1, 2) if (mark := _mark(content[at * BLOCK : (at + 1) * BLOCK], at))]
+    if not marks or any(mark not in ends[mark.number : mark.number + 1] for mark in marks):
+        raise DamageError("its totals and debits are not those that were written")
+    newest = max(mark.number for mark in marks)
+    if len(marks) == 1 and last.number == newest:  # the other mark may have been of a line that is gone
+        raise DamageError("one of its marks is damaged")
+    book = Book()
+    try:
+        for changes in json.loads(b"[" + b",".join(texts) + b"]"):
+            for change in changes:
+                book.apply(change)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise DamageError(str(error)) from error
+    return book, last, newest == last.number
+
+
+def _check_version(path: Path, is_ledger: bool, version: int) -> None:
+    if not is_ledger:
+        raise LedgerError(f"path must be a ledger, got {path}, which is empty or something else")
+    if version > VERSION:
+        raise LedgerError(f"{path} must be of version {VERSION} or older, got {version}; use a newer sparsedp")
+
+
+def _mark(block: bytes, at: int) -> Mark | None:
+    try:
+        number, end, digest, _ = block.decode().split()
+        mark = Mark(int(number), int(end), digest)
+    except ValueError:
+        return None
+    return mark if mark.written() == block and mark.place() == at * BLOCK else None
+
+
+@contextmanager
+def _alone(path: Path, timeout: float) -> Iterator[None]:
+    if not _in_use.acquire(timeout=timeout):
+        raise LedgerError(f"{path} was waited for {timeout:g} s; try again when other threads are done with ledgers")
+    try:
+        yield
+    finally:
+        _in_use.release()
+
+
+@contextmanager
+def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[FileIO, bytes]]:
+    """An existing file, locked, that has this name and no other, and what is in it; of version 1 only to read."""
+    end = time.monotonic() + timeout
+    with _explained(path, timeout, write):
+        while True:
+            try:
+                _check_kind(path, os.stat(path))  # to open a pipe would wait for its other end
+                file = FileIO(path, "r+" if write else "r")
+            except (FileNotFoundError, NotADirectoryError):
+                raise _missing(path) from None
+            # A file and no descriptor: if Ctrl-C comes at the wrong moment, it still is closed, and the lock let go.
+            with file:
+                _lock(file, write, end)
+                if not _is_at(path, file):  # replaced while it was waited for
+                    continue
+                _check_names(path, file)
+                start = file.read(BLOCK)
+                if not (write and start.startswith(SQLITE)):
+                    yield file, start + file.readall() if start == HEAD else start  # anything else may be large
+                    return
+                _convert(path, file, timeout)
+
+
+def _missing(path: Path) -> FileNotFoundError:
+    return FileNotFoundError(f"path must be a ledger, got {path}, which does not exist; create it with Ledger.create")
+
+
+def _lock(file: FileIO, write: bool, end: float) -> None:
+    pause = 0.0005
+    while True:
+        try:
+            return fcntl.flock(file, (fcntl.LOCK_EX if write else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+        time.sleep(min(pause, max(0.0, end - time.monotonic())))
+        pause = min(2 * pause, 0.02)
+
+
+def _is_at(path: Path, file: FileIO) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        raise _missing(path) from None
+
+
+def _check_kind(path: Path, about: os.stat_result) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise LedgerError(f"{path} cannot be opened: a ledger must be a regular file")
+
+
+def _check_names(path: Path, file: FileIO) -> None:
+    about = os.fstat(file.fileno())
+    _check_kind(path, about)
+    if about.st_nlink > 1:
+        # Who makes a ledger and is killed leaves its first name. Nobody is making it now: it would be locked.
+        for leftover in path.resolve().parent.glob(".ledger.*.tmp"):
+            with suppress(OSError):
+                if os.path.samestat(leftover.lstat(), about):
+                    leftover.unlink()
+        if (names := os.fstat(file.fileno()).st_nlink) > 1:
+            raise LedgerError(
+                f"{path} must have one name, got a file with {names} (hard links); remove the other names, which "
+                f"`find -samefile` lists, or copy it and remove all of them; nothing was spent"
+            )
+
+
+def _write(file: FileIO, content: bytes, at: int) -> None:
+    while content:
+        written = os.pwrite(file.fileno(), content, at)
+        content, at = content[written:], at + written
+
+
+# On macOS a plain sync stops at the drive's cache.
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+
+
+def _sync(file: FileIO) -> None:
+    if _FULL_SYNC is None:
+        os.fsync(file.fileno())
+    else:
+        fcntl.fcntl(file, _FULL_SYNC)
+
+
+@contextmanager
+def _explained(path: Path, timeout: float, write: bool) -> Iterator[None]:
+    """What the operating system and SQLite have to say comes as `LedgerError`."""
+    damaged = "is no ledger or damaged; restore it, and count every release since as spent"
+    locked = f"stayed locked for {timeout:g} s; try again when other processes are done with it"
+    access = "written; make the file and its directory writable" if write else "read; make the file readable"
+    full = "cannot grow; make room on its disk"
+    broken = "cannot be read or written; check its disk"
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # a sentence of ours
+            raise
+        numbers = {
+            **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), f"cannot be {access}"),
+            **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), full),
+            **dict.fromkeys((errno.EAGAIN, errno.EWOULDBLOCK), locked),
+            errno.EBUSY: "cannot be replaced, as a change of format must; mount its directory, not the file alone",
+        }
+        raise LedgerError(f"{path} {numbers.get(error.errno, broken)} ({error.strerror})") from error
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes damaged names in its messages
+        opening = "cannot be opened, or has no journal; make the file and its directory writable"
+        signs = {"locked": locked, "readonly": f"cannot be {access}", "unable to open": opening, "is full": full}
+        fixes = [fix for sign, fix in {**signs, "I/O": broken, "": damaged}.items() if sign in str(error)]
+        raise LedgerError(f"{path} {fixes[0]} ({error})") from error
+    except DamageError as damage:
+        raise LedgerError(f"{path} {damaged} ({damage})") from damage
+
+
+def _convert(path: Path, file: FileIO, timeout: float) -> None:
+    """Put a file of this format in the place of one of version 1, which is locked."""
+    book = _of_sqlite(path, timeout, close=True)
+    about, real = os.fstat(file.fileno()), path.resolve()
+    changes: list[Change] = [["budget", name, *budget] for name, budget in book.budgets.items()]
+    changes += [["debit", *entry[:-1]] for entry in book.entries.values()]
+    changes += [["released", entry[0], entry[-1]] for entry in book.entries.values() if entry[-1] is not None]
+    with _hidden(real, changes) as (temporary, new):
+        try:
+            os.fchown(new.fileno(), about.st_uid, about.st_gid)
+        except PermissionError as error:
+            raise LedgerError(
+                f"{path} is of version 1 and somebody else's; its owner must make the next change, which renews it"
+            ) from error
+        os.fchmod(new.fileno(), stat.S_IMODE(about.st_mode))
+        _sync(new)
+        if _is_at(path, file):
+            os.replace(temporary, real)
+            sync_directory(real.parent)
+
+
+def _of_sqlite(path: Path, timeout: float, close: bool = False) -> Book:
+    """What a file of version 1 says.
+
+    The file may be open, but not be closed meanwhile: that drops all locks that this process has on the file.
+    """
+    address = f"{path.resolve().as_uri()}?mode=rw"
+    with closing(sqlite3.connect(address, timeout=timeout, isolation_level=None, uri=True)) as connection:
+        connection.execute("PRAGMA synchronous = EXTRA")  # also syncs the removal of the journal
+        connection.execute("BEGIN EXCLUSIVE" if close else "BEGIN")
+        book = _check_sqlite(connection, path)
+        if close:  # programs that know version 1 only may be waiting for SQLite's lock: they are turned away
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    return book
+
+
+def _check_sqlite(connection: sqlite3.Connection, path: Path) -> Book:
+    ((application,),) = connection.execute("PRAGMA application_id")
+    ((version,),) = connection.execute("PRAGMA user_version")
+    _check_version(path, application == SQLITE_APPLICATION, version)
+    tables = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+    if tables != [(table,) for table in SQLITE_SCHEMA]:
+        raise DamageError("its tables are not those of a ledger")
+    budgets = connection.execute("SELECT * FROM budgets ORDER BY dataset").fetchall()
+    entries = connection.execute("SELECT * FROM entries ORDER BY id").fetchall()
+    digest = hashlib.sha256()
+    for row in (*budgets, *entries):
+        digest.update(json.dumps(row, default=repr).encode())  # damage can turn text into bytes
+    if connection.execute("SELECT sha256 FROM seal").fetchall() != [(digest.hexdigest(),)]:
+        raise DamageError("its totals and debits are not those that were written, or it lost its journal")
+    return Book({name: tuple(budget) for name, *budget in budgets}, {entry[0]: entry for entry in entries})

@@ -1,0 +1,65 @@
+"""Whether the Python of the executors can do the work: asked first, as Spark's own words come from deep inside."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ..errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# What Spark says of an interpreter that is not there, or of another version.
+_WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "Python in worker has different version")
+
+
+def check_executors(df: DataFrame) -> None:
+    """`MissingDependencyError` with the fix unless an executor's Python has this version of sparsedp."""
+    from .. import __version__
+
+    found = _probe(df)
+    missing = [name for name in ("pyarrow", "sparsedp") if found[name] is None]
+    if missing:
+        raise _unfit(f"{' and '.join(missing)} cannot be imported by the executors' Python, {found['python']}")
+    if found["sparsedp"] != __version__:
+        raise _unfit(
+            f"the executors' Python, {found['python']}, has sparsedp {found['sparsedp']}, the driver's {__version__}"
+        )
+
+
+def _unfit(what: str) -> MissingDependencyError:
+    return MissingDependencyError(
+        f"{what}; set PYSPARK_PYTHON={sys.executable} in the environment before the session is made (or "
+        "spark.pyspark.python, to a Python that every executor has), or install sparsedp there"
+    )
+
+
+def _probe(df: DataFrame) -> dict[str, Any]:
+    """The executors' interpreter, and its version of each module (None without it), by a job of one row."""
+    from pyspark.sql import functions
+
+    # A function inside of another is sent as its code, so that an executor without sparsedp can run it.
+    def versions(_: int) -> str:
+        import importlib
+        import json
+        import sys
+
+        found: dict[str, str | None] = {"python": sys.executable}
+        for name in ("pyarrow", "sparsedp"):
+            try:
+                found[name] = str(importlib.import_module(name).__version__)
+            except ImportError:
+                found[name] = None
+        return json.dumps(found)
+
+    probe = functions.udf(versions, "string", useArrow=False)
+    try:
+        (row,) = df.sparkSession.range(1).select(probe("id")).collect()
+    except Exception as error:  # of Spark's many classes, which differ between classic and Connect
+        if any(words in str(error) for words in _WRONG_PYTHON):
+            raise _unfit("the executors' Python cannot be run, or is of another version than the driver's") from error
+        raise
+    found: dict[str, Any] = json.loads(row[0])
+    return found

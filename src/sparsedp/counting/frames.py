@@ -1,0 +1,143 @@
+"""Tables in memory and queries of polars: columns by their declared types, and objects of pandas value by value."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from ..errors import InputError
+from ..keys.arrow import column_names, errors_of_polars, read
+from ..keys.containers import has, is_a, is_scanner
+from .scans import StreamedTable, Table, check_columns, checked
+
+
+def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Table:
+    """The columns of a query of polars, batch by batch where polars can: it may be larger than memory."""
+    import pyarrow
+
+    polars = sys.modules["polars"]
+    check_columns(column_names(frame), columns)
+    frame = _selected(frame, columns)
+    with errors_of_polars():
+        empty = polars.DataFrame(schema=frame.collect_schema()).to_arrow()
+    if not has(frame, "collect_batches"):  # polars before 1.34
+        connection.register("events", read(frame).to_arrow())
+        return checked(connection, "events", columns)
+
+    def pieces() -> Iterator[Any]:
+        try:
+            with errors_of_polars():
+                for piece in frame.collect_batches():
+                    yield from piece.to_arrow().to_batches()
+        except InputError as error:  # which the database would wrap in words of its own
+            complaints.append(error)
+            raise
+
+    def batches() -> Any:
+        return pyarrow.RecordBatchReader.from_batches(empty.schema, pieces())
+
+    connection.register("events", empty)
+    described = checked(connection, "events", columns)
+    return StreamedTable(connection, "events", described.types, batches=batches)
+
+
+def _selected(frame: Any, columns: list[str]) -> Any:
+    """Some of the columns of polars; categories by their words."""
+    polars = sys.modules["polars"]
+    schema = frame.collect_schema()
+    for column in columns:
+        if schema[column] == polars.Object:
+            raise InputError(f"column {column!r} has Python objects, which have no type; cast it to a type of polars")
+    # Categories differ from batch to batch, and a stream has one type.
+    words = polars.col(polars.Categorical, polars.Enum).cast(polars.String)
+    return frame.select(polars.selectors.by_name(*columns)).with_columns(words)
+
+
+def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None) -> Table:
+    """A table that speaks Arrow."""
+    if not (has(source, "__arrow_c_stream__") or has(source, "__dataframe__") or is_scanner(source)):
+        kinds = "a path, a list of paths, a DuckDB relation, a LazyFrame or Dataset, or a table that speaks Arrow"
+        raise InputError(f"source must be {kinds} (pandas, polars, pyarrow), got {type(source).__name__}")
+    import pyarrow
+
+    pandas = is_a(source, "pandas", "DataFrame")
+    try:
+        if pandas:
+            table = _of_pandas(source, columns, value)
+        elif is_a(source, "polars", "DataFrame"):
+            check_columns(source.columns, columns)
+            table = _selected(source, columns).to_arrow()
+        else:
+            if is_scanner(source):  # some can be read once, and a refusal reads again
+                source = read(source)
+            table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
+            table = _of_names(table, columns)
+    except InputError:
+        raise
+    except (ValueError, TypeError, NotImplementedError):  # whose words may show a value
+        raise InputError(f"source cannot be read as Arrow, got {type(source).__name__}; pass a pyarrow table") from None
+    connection.register("events", table)
+    return checked(connection, "events", columns, pandas=pandas)
+
+
+def _of_names(table: Any, columns: list[str]) -> Any:
+    """Some of the columns of an Arrow table."""
+    check_columns(table.column_names, columns)
+    _refuse_twins(table.column_names, columns)
+    return table.select(list(dict.fromkeys(columns)))
+
+
+def _refuse_twins(names: list[Any], columns: list[str]) -> None:
+    for column in columns:
+        if names.count(column) > 1:
+            raise InputError(f"the table has several columns {column!r}; rename all but one")
+
+
+def _of_pandas(frame: Any, columns: list[str], value: str | None) -> Any:
+    import pyarrow
+
+    names = list(frame.columns)
+    check_columns([name for name in names if isinstance(name, str)], columns)
+    _refuse_twins(names, columns)
+    arrays = {}
+    for column in columns:
+        series = frame[column]
+        if series.dtype == object:
+            if column == value:
+                fix = f"for example with pandas.to_numeric(frame[{column!r}])"
+                raise InputError(
+                    f"column {column!r} has Python objects, and values to sum must be numbers; cast it, {fix}"
+                )
+            arrays[column] = _words(series.array, column)
+            continue
+        categories = getattr(series.dtype, "categories", None)
+        if categories is not None and categories.dtype == object:
+            _words(categories.array, column, "category")
+            arrays[column] = _words(series.astype(object).array, column)  # also text where there is no category
+            continue
+        try:
+            arrays[column] = pyarrow.array(series.array, from_pandas=True)
+        except (ValueError, TypeError, NotImplementedError):  # whose words would show a value
+            raise InputError(f"column {column!r} of type {series.dtype} cannot be read as Arrow; cast it") from None
+    return pyarrow.table(arrays)
+
+
+def _words(objects: Any, column: str, what: str = "position") -> Any:
+    """A column of Python objects that are all text or null, as one of text.
+
+    Arrow would infer a type from all of them: an integer would be a float for the sake of another row.
+    """
+    import pyarrow
+
+    missing = objects.isna()
+    for at, (one, none) in enumerate(zip(objects, missing, strict=True)):
+        if not isinstance(one, str) and not (none is True or bool(none)):
+            raise InputError(
+                f"column {column!r} has Python objects, and at {what} {at} is a {type(one).__name__}, which is no "
+                f"text; give it a type, for example with frame[{column!r}].astype('string') or .astype('Int64')"
+            )
+    try:
+        return pyarrow.array(objects, pyarrow.large_string(), from_pandas=True)
+    except UnicodeError:
+        raise InputError(f"column {column!r} has text that is no valid Unicode: half a surrogate pair") from None

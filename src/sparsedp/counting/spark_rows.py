@@ -1,0 +1,271 @@
+"""Rows of a DataFrame to (part, id, contribution): bounded by user, fingerprinted, all of a part together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _native
+from ..errors import InputError, MissingDependencyError, ParameterError
+from ..keys.arrow import key_ids
+from ..keys.hashing import KeyKind, KeySpace, Partition
+from ..planning.plans import positive_fraction
+from ..privacy.contributions import Contribution
+from ..privacy.randomness import Words
+from ..structures.table import LARGEST_COUNT
+from .canonical import SPARK_INTEGERS, SPARK_USERS, spark_order_of
+from .local import UNITS_PER_STEP, contribution_of
+from .scans import check_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+INTEGER_TYPES = SPARK_INTEGERS
+KEY_KINDS: dict[str, KeyKind] = {"string": "text", "binary": "bytes", **dict.fromkeys(INTEGER_TYPES, "integer")}
+_COMBINED_ROWS = 1 << 20
+_HASHED = "part int, id bigint, n bigint"
+
+
+@dataclass(frozen=True)
+class Query:
+    """The rows of a DataFrame that count, each user's contribution bounded."""
+
+    df: DataFrame
+    key: str
+    user: str | None
+    value: str | None
+    contribution: Contribution
+    step: Fraction | None
+    signed: bool
+    drop: bool
+
+    @classmethod
+    def create(
+        cls,
+        df: DataFrame,
+        key: str,
+        user: str | None,
+        value: str | None,
+        max_keys: int | None,
+        max_per_key: float,
+        step: float | None,
+        signed: bool,
+        nulls: str,
+    ) -> Query:
+        """The query, its parameters and columns checked; no row is read."""
+        try:
+            import pyspark  # noqa: F401
+        except ImportError:
+            raise MissingDependencyError("Spark releases need pyspark: pip install 'sparsedp[spark]'") from None
+        if nulls not in ("refuse", "drop"):
+            raise ParameterError(f"nulls must be 'refuse' or 'drop', got {nulls!r}")
+        contribution = contribution_of(user, value, max_keys, max_per_key, step)
+        query = cls(
+            df,
+            key,
+            user,
+            value,
+            contribution,
+            None if step is None else positive_fraction("step", step),
+            bool(signed),
+            nulls == "drop",
+        )
+        types = dict(df.dtypes)
+        check_columns(types, [name for name in (key, user, value) if name is not None])
+        if query.key_type not in KEY_KINDS:
+            raise InputError(
+                f"column {key!r} has {query.key_type} values, and keys are text, bytes or 64-bit integers; cast it, "
+                f"for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
+            )
+        # A column with a collation has another name of its type: what it takes for equal has several bytes.
+        if user is not None and types[user] not in SPARK_USERS:
+            raise InputError(
+                f"column {user!r} has {types[user]} values, and users are text, bytes, integers, dates or truth "
+                f"values; cast it, for example with df.withColumn({user!r}, df[{user!r}].cast('string'))"
+            )
+        if value is not None:
+            kind = types[value]
+            if step is None and kind not in INTEGER_TYPES:
+                raise InputError(f"column {value!r} has {kind} values; pass step=, the grid of the sums, or cast it")
+            if kind not in (*INTEGER_TYPES, "float", "double") and not kind.startswith("decimal"):
+                raise InputError(f"column {value!r} has {kind} values, and values to sum must be numbers; cast it")
+        if query.most_units > LARGEST_COUNT:
+            raise ParameterError(f"max_per_key must be below 2^61 units of step/2^20, got {max_per_key}")
+        return query
+
+    @property
+    def key_type(self) -> str:
+        """Spark's name of the keys' type."""
+        return str(dict(self.df.dtypes)[self.key])
+
+    @property
+    def unit(self) -> Fraction:
+        """What one of the summed integers stands for."""
+        return Fraction(1) if self.step is None else self.step / UNITS_PER_STEP
+
+    @property
+    def most_units(self) -> int:
+        """What a user may contribute to a key."""
+        return int(self.contribution.per_key / self.unit)
+
+    def column(self, name: str) -> Column:
+        """A column by its name, whatever letters it has."""
+        from pyspark.sql import functions
+
+        return functions.col("`" + name.replace("`", "``") + "`")
+
+    def faults(self, domain: int | None = None) -> dict[str, Column]:
+        """What may be wrong with a row, and the expression that tells."""
+        from pyspark.sql import functions
+
+        nullable = {field.name for field in self.df.schema.fields if field.nullable}
+        faults = {}
+        for name in (self.key, self.user, self.value):
+            if name in nullable and not self.drop and name is not None:
+                faults[f"column {name!r} is null"] = self.column(name).isNull()
+        if domain is not None:
+            number = self.column(self.key)
+            outside = number < 0 if domain >> 63 else (number < 0) | (number >= domain)
+            faults[f"column {self.key!r} is not in [0, {domain})"] = outside
+        if self.value is not None:
+            value = self.column(self.value).cast("double")
+            if self.step is not None:
+                infinite = value.isin(float("inf"), float("-inf"))
+                faults[f"column {self.value!r} is not finite"] = value.isNotNull() & (functions.isnan(value) | infinite)
+            if not self.signed:
+                faults[f"column {self.value!r} is negative (pass signed=True to allow it)"] = value < 0
+        return faults
+
+    def refuse_bad_rows(self, domain: int | None = None) -> None:
+        """`InputError` with the number of bad rows, if there are any: one scan, if rows can be bad at all."""
+        from pyspark.sql import functions
+
+        faults = self.faults(domain)
+        if not faults:
+            return
+        counts = [functions.count(functions.when(fault, 1)).alias(f"n{at}") for at, fault in enumerate(faults.values())]
+        (row,) = self.df.agg(*counts).collect()
+        found = [
+            f"{text} in {number} row{'s' if number > 1 else ''}"
+            for text, number in zip(faults, row, strict=True)
+            if number
+        ]
+        if found:
+            fix = "fix them or pass nulls='drop'" if any(" is null" in text for text in found) else "fix the table"
+            raise InputError(f"{'; '.join(found)}; {fix}")
+
+    def pairs(self) -> DataFrame:
+        """Keys and bounded contributions (k, n): one shuffle by user."""
+        from pyspark.sql import Window, functions
+
+        columns = [self.column(self.key).alias("k")]
+        if self.user is not None:
+            columns.append(self.column(self.user).alias("u"))
+        if self.value is not None:
+            columns.append(self._units.alias("v"))
+        rows = self.df.select(*columns)
+        if self.drop:
+            rows = rows.dropna()
+        if self.user is None:
+            own = functions.lit(1).cast("bigint") if self.value is None else self._bounded(functions.col("v"))
+            return rows.select("k", own.alias("n"))
+        own = functions.count(functions.lit(1)) if self.value is None else functions.sum("v")
+        # One shuffle serves both: what is partitioned by user is so by user and key.
+        each = rows.repartition("u").groupBy("u", "k").agg(self._bounded(own).alias("n"))
+        # The key decides between equal hashes: all else could depend on other users' rows.
+        kinds = dict(self.df.dtypes)
+        hashed = spark_order_of(functions.col("u"), kinds[self.user], functions.col("k"), kinds[self.key])
+        order = Window.partitionBy("u").orderBy(hashed, "k")
+        ranked = each.withColumn("rank", functions.row_number().over(order))
+        return ranked.where(functions.col("rank") <= self.contribution.keys).select("k", "n")
+
+    @property
+    def _units(self) -> Column:
+        """A value in whole units. Integers have one sum; that of floats depends on the order, and so on other rows."""
+        from pyspark.sql import functions
+
+        assert self.value is not None
+        value = self.column(self.value)
+        if self.step is not None:
+            low, high = (functions.lit(sign * float(LARGEST_COUNT)) for sign in (-1, 1))
+            scaled = value.cast("double") * float(1 / self.unit)
+            value = functions.floor(functions.least(functions.greatest(scaled, low), high))
+        return value.cast("decimal(38,0)")  # a sum of bigints could overflow
+
+    def _bounded(self, total: Column) -> Column:
+        """A total cut to what a user may contribute to a key, in units."""
+        from pyspark.sql import functions
+
+        most = self.most_units
+        least = -most if self.signed else 0
+        low, high = (functions.lit(limit).cast("decimal(38,0)") for limit in (least, most))
+        return functions.least(functions.greatest(total.cast("decimal(38,0)"), low), high).cast("bigint")
+
+
+@contextmanager
+def rows_by_part(query: Query, space: KeySpace, partition: Partition, kept: bool) -> Iterator[DataFrame]:
+    """Rows (part, id, n), all of a part together; kept in the cluster if they are needed twice."""
+    from pyspark.sql import functions
+
+    # Partial sums must not be cut, or what is cut would depend on which rows came together.
+    combines = not query.signed or query.most_units <= LARGEST_COUNT // _COMBINED_ROWS
+
+    def fingerprints(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _fingerprints(batches, space, partition, combines)
+
+    hashed = query.pairs().mapInArrow(fingerprints, _HASHED)
+    # Every part has a row, so that it is built whether it has keys or not.
+    session = query.df.sparkSession
+    none = functions.lit(None).cast("bigint")
+    every = session.range(partition.parts).select(
+        functions.col("id").cast("int").alias("part"), none.alias("id"), none.alias("n")
+    )
+    shares = hashed.unionByName(every).repartition(partition.parts, "part")
+    if not kept:
+        yield shares
+        return
+    shares = shares.persist()
+    try:
+        yield shares
+    finally:
+        shares.unpersist()
+
+
+def _fingerprints(
+    batches: Iterator[pa.RecordBatch], space: KeySpace, partition: Partition, combines: bool
+) -> Iterator[pa.RecordBatch]:
+    """Keys become ids, and their contributions are summed by chunks: frequent keys take little of the shuffle."""
+    import pyarrow as pa
+
+    chunks: list[tuple[Words, Any]] = []
+    rows = 0
+
+    def combined() -> pa.RecordBatch:
+        ids = np.concatenate([chunk[0] for chunk in chunks])
+        numbers = np.concatenate([chunk[1] for chunk in chunks])
+        if combines:
+            ids, numbers = _native.sort_pairs(ids, numbers)
+            left = _native.sum_runs(ids, numbers, LARGEST_COUNT)
+            ids, numbers = ids[:left], numbers[:left]
+        part = partition.part_of(ids).astype(np.int32)
+        return pa.RecordBatch.from_arrays(
+            [pa.array(part), pa.array(ids.view(np.int64)), pa.array(numbers)], ["part", "id", "n"]
+        )
+
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        numbers = np.ascontiguousarray(batch.column(1).to_numpy(zero_copy_only=False), np.int64)
+        chunks.append((key_ids(space, batch.column(0)), numbers))
+        rows += batch.num_rows
+        if rows >= _COMBINED_ROWS:
+            yield combined()
+            chunks, rows = [], 0
+    if chunks:
+        yield combined()

@@ -1,0 +1,129 @@
+"""A table of events as a DuckDB relation whose columns are known: files, relations, polars, whatever speaks Arrow.
+
+What becomes of a row depends on that row and on what is public: names and types of columns, and how files are written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .. import _native
+from ..errors import InputError, ParameterError
+from ..keys.containers import is_dataset, is_lazy_frame
+from .files import Reading, listed, matching, of_files
+from .frames import of_arrow, of_lazy_frame
+from .scans import RelationTable, Table, check_columns, checked, literal
+
+DATABASE_SHARE = 0.85  # of the memory that counting may use
+
+
+@contextmanager
+def open_table(
+    source: object,
+    columns: list[str],
+    memory_limit: str | None,
+    reading: Reading | None = None,
+    value: str | None = None,
+) -> Iterator[Table]:
+    """The table of a source, with at least the given columns; what it spills to disk is gone afterwards."""
+    import duckdb
+
+    reading = reading or Reading()
+    if reading.stated and not _is_path(source) and not isinstance(source, (list, tuple)):
+        raise ParameterError(f"{reading.stated[0]} is for files, and source is {type(source).__name__}; omit it")
+    if isinstance(source, duckdb.DuckDBPyRelation):
+        if memory_limit is not None:
+            raise ParameterError("memory_limit is the connection's own for a DuckDB relation; set it there")
+        with _errors_of(duckdb, []):
+            yield _of_relation(source, columns)
+        return
+    complaints: list[InputError] = []
+    with tempfile.TemporaryDirectory(prefix="sparsedp-") as spilled, _errors_of(duckdb, complaints):
+        connection = duckdb.connect()
+        try:
+            connection.execute("SET autoinstall_known_extensions = false")
+            connection.execute(f"SET temp_directory = {literal(spilled)}")
+            if "SPARSEDP_THREADS" in os.environ:
+                connection.execute(f"SET threads = {_native.thread_count()}")
+            if memory_limit is not None:
+                _limit_memory(connection, memory_limit)
+            yield _open(connection, source, columns, reading, value, complaints)
+        finally:
+            connection.close()
+
+
+def _limit_memory(connection: Any, limit: object) -> None:
+    size = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", str(limit))
+    if size is None or float(size[1]) <= 0:
+        raise ParameterError(f"memory_limit must be a size such as '4GB', got {limit!r}")
+    # The rest is for what DuckDB does not count, and for Python.
+    connection.execute(f"SET memory_limit = '{float(size[1]) * DATABASE_SHARE:.3f}{size[2]}'")
+
+
+@contextmanager
+def _errors_of(duckdb: Any, complaints: list[InputError]) -> Iterator[None]:
+    """DuckDB's complaints as ours; those of a stream that it read are ours already."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise InputError(
+            "counting needs more memory than memory_limit allows; raise it, or lower it if it is more "
+            "than this machine has"
+        ) from None
+    except duckdb.InterruptException:
+        raise KeyboardInterrupt from None
+    except duckdb.Error as error:
+        if complaints:
+            raise complaints[0] from None
+        raise InputError(f"the table cannot be read: {_without_cells(str(error))}") from None
+
+
+def _without_cells(text: str) -> str:
+    """What a database complains about, without what it read: lines of the table must not get into logs."""
+    if malformed := re.search(r'(?:JSON in file|transform error in file) "(.*?)"', text):
+        place = re.search(r"in (line|record/value) (\d+)", text)
+        near = f" near line {place[2]}" if place else ""
+        return f"{malformed[1]} is malformed{near}; it must have JSON objects, one in each line or all in one array"
+    first = re.sub(r"^(\w+ )+Error: ", "", text.strip().split("\n")[0])
+    if re.search("could not convert|failed to cast|out of range|conversion|casting|get_next", first, re.IGNORECASE):
+        return "a value cannot be converted to the type of its column"
+    if re.search("invalid (string|unicode|value)|not valid UTF", first, re.IGNORECASE):
+        return "text of a column is no valid UTF-8"
+    return first
+
+
+def _open(
+    connection: Any,
+    source: Any,
+    columns: list[str],
+    reading: Reading,
+    value: str | None,
+    complaints: list[InputError],
+) -> Table:
+    if _is_path(source):
+        pattern = os.fsdecode(source)
+        return of_files(connection, matching(pattern), columns, pattern, reading, complaints)
+    if isinstance(source, (list, tuple)) and all(map(_is_path, source)):
+        files = listed([os.fsdecode(path) for path in source])
+        return of_files(connection, files, columns, None, reading, complaints)
+    if is_lazy_frame(source):
+        return of_lazy_frame(connection, source, columns, complaints)
+    if is_dataset(source):
+        connection.register("events", source)
+        return checked(connection, "events", columns)
+    return of_arrow(connection, source, columns, value)
+
+
+def _is_path(source: object) -> bool:
+    return isinstance(source, (str, os.PathLike))
+
+
+def _of_relation(relation: Any, columns: list[str]) -> Table:
+    types = dict(zip(relation.columns, map(str, relation.types), strict=True))
+    check_columns(types, columns)
+    return RelationTable(relation, "source", types)

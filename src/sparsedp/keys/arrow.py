@@ -1,0 +1,209 @@
+"""Arrow columns (and those of pandas, polars and DuckDB) without copying their strings, and what is missing in them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError, KeyTypeError
+from ..privacy.randomness import Words
+from .containers import has, is_dataset, is_lazy_frame, is_unread, unlabelled
+
+if TYPE_CHECKING:
+    from .hashing import KeyKind, KeySpace
+
+# Arrow's own exceptions are subclasses of these.
+_CONVERSION_ERRORS = (ValueError, TypeError, OverflowError, NotImplementedError)
+
+
+def as_chunked_array(column: Any) -> Any:
+    """Any column that speaks Arrow, or any of pandas, as a pyarrow ChunkedArray."""
+    import pyarrow
+
+    if isinstance(column, pyarrow.ChunkedArray):
+        return column
+    column = unlabelled(column)
+    try:
+        if has(column, "__arrow_c_stream__"):
+            return pyarrow.chunked_array(column)
+        array = pyarrow.array(column)  # already in chunks if pandas has it so
+        return array if isinstance(array, pyarrow.ChunkedArray) else pyarrow.chunked_array([array])
+    except _CONVERSION_ERRORS:  # whose text shows cells of the column, here and below
+        kind = getattr(column, "dtype", type(column).__name__)
+        raise InputError(f"a column must be of one type that Arrow has, got {kind}; convert it first") from None
+
+
+def as_two_columns(table: Any) -> tuple[Any, Any]:
+    """The key and the value column of any table that speaks Arrow, or will when it is read."""
+    import pyarrow
+
+    if is_unread(table):
+        check_two_columns(column_names(table))
+        table = read(table)
+    try:
+        columns = pyarrow.table(table)
+    except _CONVERSION_ERRORS:
+        raise InputError(f"counts must be a table of two columns, key and value, got {type(table).__name__}") from None
+    check_two_columns(columns.column_names)
+    return columns.column(0), columns.column(1)
+
+
+def column_names(table: Any) -> list[str]:
+    """The columns of a table that has not been read yet."""
+    if is_lazy_frame(table):
+        with errors_of_polars():
+            return list(table.collect_schema().names())
+    return list((table.schema if is_dataset(table) else table.projected_schema).names)
+
+
+def read(table: Any) -> Any:
+    """A polars LazyFrame, a pyarrow Dataset or Scanner in memory."""
+    if not is_lazy_frame(table):
+        try:
+            return table.to_table()
+        except (*_CONVERSION_ERRORS, OSError):
+            kind = type(table).__name__
+            raise InputError(f"the {kind} cannot be read; to_table() tells why, with cells of the data") from None
+    with errors_of_polars():
+        return table.collect()
+
+
+@contextmanager
+def errors_of_polars() -> Iterator[None]:
+    """What polars finds when a query runs, as ours; its text only where that is about names of columns, not cells."""
+    exceptions = sys.modules["polars"].exceptions
+    try:
+        yield
+    except exceptions.ColumnNotFoundError as error:
+        first = str(error).strip().split("\n")[0]
+        raise InputError(f"the LazyFrame cannot be read: {first}") from None
+    except exceptions.PolarsError as error:
+        why = "collect() tells why, with cells of the data"
+        raise InputError(f"the LazyFrame cannot be read ({type(error).__name__}); {why}") from None
+
+
+def check_two_columns(names: Iterable[object]) -> None:
+    """`InputError` unless there are two names."""
+    names = list(names)
+    if len(names) != 2:
+        got = ", ".join(map(str, names)) or "none"
+        raise InputError(f"a table of counts must have two columns, key and value, got {got}")
+
+
+def refuse_nulls(column: Any, what: str) -> None:
+    """`InputError` with the position of the first null."""
+    import pyarrow
+
+    # A row of a dictionary may refer to a null among its values, which is not counted as a null of the column.
+    if column.null_count or pyarrow.types.is_dictionary(column.type):
+        nulls = pyarrow.chunked_array([_nulls(chunk) for chunk in column.chunks], pyarrow.bool_())
+        _refuse_first(nulls.to_numpy(), what)
+
+
+def _nulls(array: Any) -> Any:
+    import pyarrow
+
+    # Before Arrow 26, is_null() of a dictionary array sees only the rows without a value.
+    if pyarrow.types.is_dictionary(array.type):
+        return _nulls(array.dictionary).take(array.indices).fill_null(True)
+    return array.is_null()
+
+
+def has_mixed_categories(column: Any) -> bool:
+    """Whether the categories of a pandas column are of several types, of which Arrow would make one, or none."""
+    categories = getattr(column.dtype, "categories", None)
+    if categories is None or categories.dtype != object:
+        return False
+    kinds = set(map(type, categories))
+    return not any(all(issubclass(kind, one) for kind in kinds) for one in (str, bytes))
+
+
+def refuse_missing(column: Any, what: str) -> None:
+    """`InputError` with the position of the first null of a pandas column, which NumPy would show as NaN."""
+    _refuse_first(np.asarray(unlabelled(column).isna(), bool), what)
+
+
+def pandas_to_numpy(column: Any) -> npt.NDArray[Any]:
+    """A pandas column without nulls as a NumPy array."""
+    # By itself pandas makes objects of nullable integers (before 2.2) and floats of sparse unsigned ones.
+    return np.asarray(column.to_numpy({"i": np.int64, "u": np.uint64}.get(column.dtype.kind)))
+
+
+def values_to_numpy(column: Any) -> npt.NDArray[Any]:
+    """An Arrow column of numbers as a NumPy array, of objects if they are decimals."""
+    import pyarrow
+
+    refuse_nulls(column, "value")
+    if isinstance(column.type, pyarrow.BaseExtensionType):  # NumPy would get the storage: integers of truth values
+        raise InputError(f"values must be numbers, got an Arrow column of {column.type}")
+    try:
+        return np.asarray(column.to_numpy())
+    except _CONVERSION_ERRORS:
+        raise InputError(f"values must be numbers, got an Arrow column of {column.type}") from None
+
+
+def _refuse_first(nulls: npt.NDArray[np.bool_], what: str) -> None:
+    if nulls.any():
+        raise InputError(f"{what} at position {int(nulls.argmax())} is null; drop or fill missing rows first")
+
+
+def key_ids(space: KeySpace, keys: object) -> Words:
+    """The ids of an Arrow column of strings, binaries, integers, or a dictionary of those."""
+    column = as_chunked_array(keys)
+    refuse_nulls(column, "key")
+    if not len(column):  # of any type: an empty column is often of nulls
+        return np.empty(0, np.uint64)
+    from pyarrow import types
+
+    if space.seed is None and types.is_dictionary(column.type):  # a value that no row has may lie outside
+        column = column.cast(column.type.value_type)
+    if types.is_integer(column.type):
+        return space.integers(column.to_numpy())
+    return np.concatenate([_chunk_ids(space, chunk) for chunk in column.chunks])
+
+
+def key_kind(kind: Any) -> KeyKind | None:
+    """The kind of keys that an Arrow type holds; None for a type of no keys, such as that of nulls."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return key_kind(kind.value_type)
+    if types.is_integer(kind):
+        return "integer"
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        return "text"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
+        return "bytes"
+    return None
+
+
+def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
+    from pyarrow import types
+
+    kind = chunk.type
+    if types.is_dictionary(kind):
+        ids: Words = _chunk_ids(space, chunk.dictionary)[chunk.indices.to_numpy()]
+        return ids
+    if types.is_integer(kind):
+        return space.integers(chunk.fill_null(0).to_numpy())  # of a dictionary, a null that no row has
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        if chunk.null_count:  # of a dictionary, nulls that no row has: their views may be anything
+            chunk = chunk.fill_null("" if types.is_string_view(kind) else b"")
+        _, views, *buffers = chunk.buffers()
+        own = np.frombuffer(views or b"", np.uint8)[16 * chunk.offset : 16 * (chunk.offset + len(chunk))]
+        return space.views(own, [np.frombuffer(data, np.uint8) for data in buffers], types.is_string_view(kind))
+    text = types.is_string(kind) or types.is_large_string(kind)
+    if text or types.is_binary(kind) or types.is_large_binary(kind):
+        wide = types.is_large_string(kind) or types.is_large_binary(kind)
+        _, offsets, data = chunk.buffers()
+        width = np.int64 if wide else np.int32
+        offset_array = np.zeros(1, width) if offsets is None else np.frombuffer(offsets, width)
+        first = chunk.offset
+        used = offset_array[first : first + len(chunk) + 1] if len(chunk) else np.zeros(1, width)
+        return space.columns(used, np.frombuffer(data or b"", np.uint8), text)
+    raise KeyTypeError(f"keys must be str, bytes or int, got an Arrow column of {kind}")

@@ -1,0 +1,94 @@
+"""What a caller's object is, by its type.
+
+Never by its attributes: a Series answers `series.columns` with the row of that label, a DataFrame with the column, a
+dictionary may with an entry. Libraries that the caller did not import are not imported to ask.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+
+# Tables, as far as they are no column: module, and the names of its classes there.
+_TABLES = (
+    ("pandas", ("DataFrame",)),
+    ("polars", ("DataFrame", "LazyFrame")),
+    ("pyarrow", ("Table", "RecordBatch", "RecordBatchReader")),
+    ("pyarrow.dataset", ("Dataset", "Scanner")),
+    ("duckdb", ("DuckDBPyRelation",)),
+    ("pyspark.sql", ("DataFrame",)),
+)
+
+
+def has(thing: object, name: str) -> bool:
+    """Whether things of this type have an attribute, whatever labels, columns or entries this one has."""
+    return hasattr(type(thing), name)
+
+
+def is_a(thing: object, module: str, name: str) -> bool:
+    """Whether this is an instance of a class of a library, which the caller has imported if it is."""
+    return isinstance(thing, getattr(sys.modules.get(module), name, ()))
+
+
+def speaks_arrow(thing: object) -> bool:
+    """Whether this is a column or a table of Arrow's C interface."""
+    return has(thing, "__arrow_c_stream__") or has(thing, "__arrow_c_array__")
+
+
+def is_numpy_inside(column: Any) -> bool:
+    """Whether this is a pandas column that is a NumPy array."""
+    return has(column, "to_numpy") and has(column, "dtype") and isinstance(column.dtype, np.dtype)
+
+
+def is_pandas(column: Any) -> bool:
+    """Whether this is a pandas column that is no NumPy array: nullable, of strings, of categories, on Arrow.
+
+    Only the Series of pandas 3 speak Arrow, so these are known by what every Series, Index and array of pandas has.
+    """
+    if not (has(column, "dtype") and has(column, "isna") and has(column, "to_numpy")):
+        return False
+    return hasattr(column.dtype, "kind") and not isinstance(column.dtype, np.dtype)
+
+
+def unmasked(array: np.ndarray, what: str) -> np.ndarray:
+    """A plain array; `InputError` with the position of the first entry that is masked, and so no data."""
+    if isinstance(array, np.ma.MaskedArray):
+        masked = np.ma.getmaskarray(array)
+        if array.ndim == 1 and array.dtype.names is None and masked.any():
+            raise InputError(f"{what} at position {int(masked.argmax())} is masked; fill or drop masked entries first")
+        array = np.ma.getdata(array)
+    return np.asarray(array)
+
+
+def unlabelled(column: Any) -> Any:
+    """The array of a pandas column: NumPy and Arrow would take labels such as `__array_interface__` for methods."""
+    return column.array if has(column, "array") and has(column, "isna") else column
+
+
+def is_lazy_frame(table: object) -> bool:
+    """Whether this is a query of polars that has not run yet."""
+    return is_a(table, "polars", "LazyFrame")
+
+
+def is_dataset(table: object) -> bool:
+    """Whether this is a pyarrow Dataset, which can be scanned again and again."""
+    return is_a(table, "pyarrow.dataset", "Dataset")
+
+
+def is_scanner(table: object) -> bool:
+    """Whether this is a pyarrow Scanner, which may be read once only."""
+    return is_a(table, "pyarrow.dataset", "Scanner")
+
+
+def is_unread(table: object) -> bool:
+    """Whether this is a table that has to be read before it speaks Arrow."""
+    return is_lazy_frame(table) or is_dataset(table) or is_scanner(table)
+
+
+def is_table(thing: object) -> bool:
+    """Whether this has columns and is none."""
+    return any(is_a(thing, module, name) for module, names in _TABLES for name in names)

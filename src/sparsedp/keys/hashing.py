@@ -1,0 +1,265 @@
+"""Keys to ids: key → canonical bytes → 64-bit fingerprint, and ids to rows of the embedding.
+
+A key is a str, bytes or int. Its canonical bytes are the payload (UTF-8, the bytes, or eight little-endian bytes)
+followed by one tag: `s`, `b`, `i` for integers in [-2^63, 2^63) and `u` for integers in [2^63, 2^64). So 1, "1" and
+b"1" are three keys, and different keys have different bytes. The fingerprint is SipHash-2-4 under a fresh public
+seed. With an explicit domain, keys are integers in [0, domain) and are their own ids.
+
+A release knows the kind of its keys and answers for no other: 1 and "1" are different keys, and whoever asks for one of
+the two means the one that was counted.
+
+Hash seeds are drawn independently of the data, so privacy holds for every outcome of them; they are published.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _native
+from ..errors import InputError, KeyTypeError
+from ..privacy.randomness import Randomness, Words
+from . import arrow
+from .containers import has, is_numpy_inside, is_pandas, is_table, speaks_arrow, unmasked
+
+Key: TypeAlias = str | bytes | int
+KeyKind: TypeAlias = Literal["text", "bytes", "integer"]
+
+KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
+_KIND_OF_TYPE: dict[type, KeyKind] = {str: "text", bytes: "bytes", int: "integer"}
+_KIND_NAMES: dict[KeyKind, str] = {"text": "text (str)", "bytes": "bytes", "integer": "integers"}
+_CONVERSIONS: dict[tuple[KeyKind, KeyKind], str] = {
+    ("text", "integer"): "ask for str(key)",
+    ("text", "bytes"): "ask for key.decode()",
+    ("bytes", "text"): "ask for key.encode()",
+    ("bytes", "integer"): "ask for the bytes that were counted",
+    ("integer", "text"): "ask for int(key)",
+    ("integer", "bytes"): "ask for int(key)",
+}
+
+_ONE_COLUMN = "pass one of its columns, such as table['key'], and of what has not been read yet, collect() it first"
+
+HASHED_DOMAIN = 1 << 64
+ROW_PRIME = (1 << 89) - 1
+MOST_ROWS = (1 << 39) - 1
+
+
+@dataclass(frozen=True)
+class KeySpace:
+    """How keys become ids in [0, domain): as they are, or by SipHash under `seed` when there is one."""
+
+    domain: int
+    seed: tuple[int, int] | None
+    kind: KeyKind | None = None  # of the keys that are answered; None for any, as in files that do not tell
+
+    @classmethod
+    def draw(cls, domain: int | None, randomness: Randomness) -> KeySpace:
+        """Integer keys of a given domain, or hashed keys under a fresh seed."""
+        if domain is not None:
+            return cls(domain, None, "integer")
+        k0, k1 = randomness.words(2).tolist()
+        return cls(HASHED_DOMAIN, (k0, k1))
+
+    def id(self, key: Key) -> int:
+        """The id of one key."""
+        if self.seed is not None and (self.kind is None or _KIND_OF_TYPE.get(type(key)) == self.kind):
+            fingerprint = _native.hash_key(self.seed[0], self.seed[1], key)
+            if fingerprint is not None:
+                return fingerprint
+        return int(self.ids([key])[0])  # and say what is wrong with a bad one
+
+    def ids(self, keys: object) -> Words:
+        """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable of keys.
+
+        `KeyTypeError` if they are of another kind than those of the release.
+        """
+        ids, kind = self.read(keys)
+        if len(ids) and self.kind is not None and kind != self.kind:
+            raise wrong_kind(self.kind, kind)
+        return ids
+
+    def read(self, keys: Any) -> tuple[Words, KeyKind | None]:
+        """The ids of keys and their kind; None if nothing tells it: no key is there, nor a type of the column."""
+        if isinstance(keys, (str, bytes)):
+            kind = type(keys).__name__
+            raise KeyTypeError(f"keys must be a collection of keys, got a single key, {kind}; use release[key]")
+        if isinstance(keys, (list, tuple)):
+            return self._from_sequence(keys), _kind_of_first(keys)
+        if isinstance(keys, np.ndarray):
+            keys = unmasked(keys, "key")
+            return self._from_numpy(keys), _kind_of_array(keys)
+        if is_table(keys):
+            raise KeyTypeError(f"keys must be one column, got a table ({type(keys).__name__}); {_ONE_COLUMN}")
+        if is_numpy_inside(keys):
+            return self.read(keys.to_numpy())
+        if is_pandas(keys):
+            return self._from_pandas(keys)
+        if speaks_arrow(keys):
+            return self._from_arrow(keys)
+        if has(keys, "to_numpy"):
+            return self.read(np.asarray(keys.to_numpy()))
+        if isinstance(keys, Iterable):
+            return self.read(list(keys))
+        raise KeyTypeError(f"keys must be a collection of str, bytes or int, got {type(keys).__name__}")
+
+    def integers(self, values: np.ndarray) -> Words:
+        """The ids of a one-dimensional array of integers."""
+        unsigned = values.dtype.kind == "u"
+        if self.seed is not None:
+            if unsigned:
+                return _native.hash_unsigned(*self.seed, aligned(values, np.uint64))
+            return _native.hash_signed(*self.seed, aligned(values, np.int64))
+        ids = aligned(values, np.uint64)
+        outside = (values < 0) | (ids > np.uint64(self.domain - 1))
+        if outside.any():
+            self._refuse(values.tolist(), int(np.argmax(outside)))
+        return ids
+
+    def columns(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
+        """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
+        hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
+        return hash_column(*self._seed_for(text), aligned(offsets, offsets.dtype), data, text)
+
+    def views(self, views: np.ndarray, buffers: list[np.ndarray], text: bool) -> Words:
+        """The ids of an Arrow string_view (`text`) or binary_view column, given by its buffers."""
+        return _native.hash_views(*self._seed_for(text), views, buffers, text)
+
+    def _seed_for(self, text: bool) -> tuple[int, int]:
+        if self.seed is None:
+            kind = "str" if text else "bytes"
+            raise KeyTypeError(
+                f"keys must be integers in [0, {self.domain}), got {kind} keys; omit domain= to hash them"
+            )
+        return self.seed
+
+    def _from_pandas(self, keys: Any) -> tuple[Words, KeyKind | None]:
+        arrow.refuse_missing(keys, "key")
+        # Strings, bytes, categories; numbers are NumPy arrays but for their nulls.
+        if keys.dtype.kind in "OU" and not arrow.has_mixed_categories(keys):
+            return self._from_arrow(keys)
+        return self.read(arrow.pandas_to_numpy(keys))
+
+    def _from_arrow(self, keys: object) -> tuple[Words, KeyKind | None]:
+        column = arrow.as_chunked_array(keys)
+        return arrow.key_ids(self, column), arrow.key_kind(column.type)
+
+    def _from_numpy(self, keys: np.ndarray) -> Words:
+        if keys.ndim != 1:
+            raise KeyTypeError(f"keys must be one-dimensional, got {keys.ndim} dimensions")
+        if not len(keys):  # of any type: np.array([]) is of floats
+            return np.empty(0, np.uint64)
+        if keys.dtype.kind in "iu":
+            return self.integers(keys)
+        if keys.dtype.kind in "US" and self.seed is not None and keys.dtype.itemsize:
+            return self._from_fixed(aligned(keys, keys.dtype.newbyteorder("=")), self.seed)
+        if keys.dtype.kind in "USOT":  # strings, bytes, objects, variable-width strings
+            return self._from_sequence(keys.tolist())
+        raise KeyTypeError(f"keys must be str, bytes or int, got an array of {keys.dtype}")
+
+    def _from_fixed(self, keys: np.ndarray, seed: tuple[int, int]) -> Words:
+        """The ids of NumPy strings or bytes of a fixed width."""
+        if keys.dtype.kind == "S":
+            return _native.hash_fixed_bytes(*seed, keys.view(np.uint8), keys.dtype.itemsize)
+        ids = _native.hash_fixed_text(*seed, keys.view(np.uint32), keys.dtype.itemsize // 4)
+        if isinstance(ids, int):
+            self._refuse(keys.tolist(), ids)
+        return ids
+
+    def _from_sequence(self, keys: list[Key] | tuple[Key, ...]) -> Words:
+        if self.seed is not None:
+            ids = _native.hash_objects(*self.seed, keys)
+        else:
+            ids = _native.integer_objects(keys, self.domain - 1)
+        if isinstance(ids, int):
+            self._refuse(keys, ids)
+        return ids
+
+    def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> NoReturn:
+        """Say what is wrong with the key at a position that a kernel refused, but not the key: it may be data."""
+        key, kind = keys[position], type(keys[position]).__name__
+        is_integer = _is_integer(key)
+        if self.seed is None:
+            message = f"key at position {position} must be an integer in [0, {self.domain})"
+            raise InputError(message) if is_integer else KeyTypeError(f"{message}, got {kind}")
+        if not is_integer and not isinstance(key, (str, bytes)):
+            raise KeyTypeError(f"key at position {position} must be str, bytes or int, got {kind}")
+        first = keys[0]
+        if (isinstance(key, str), isinstance(key, bytes)) != (isinstance(first, str), isinstance(first, bytes)):
+            raise KeyTypeError(
+                f"keys must all be of one type, got {type(first).__name__} at position 0 "
+                f"and {kind} at position {position}; convert them to one"
+            )
+        if is_integer:
+            raise InputError(f"key at position {position} must be in [-2^63, 2^64); use str for larger integers")
+        raise InputError(f"key at position {position} must be valid Unicode, got a lone surrogate; use bytes")
+
+
+def wrong_kind(wanted: KeyKind, got: KeyKind | None) -> KeyTypeError:
+    """What to say of keys of another kind than those that were counted."""
+    if got is None:
+        return KeyTypeError(f"the keys of this release are {_KIND_NAMES[wanted]}, got others")
+    fix = _CONVERSIONS[wanted, got]
+    return KeyTypeError(f"the keys of this release are {_KIND_NAMES[wanted]}, got {_KIND_NAMES[got]}; {fix}")
+
+
+def _kind_of_array(keys: np.ndarray) -> KeyKind | None:
+    kinds: dict[str, KeyKind] = {"i": "integer", "u": "integer", "U": "text", "T": "text", "S": "bytes"}
+    return _kind_of_first(keys[:1].tolist()) if keys.dtype.kind == "O" else kinds.get(keys.dtype.kind)
+
+
+def _kind_of_first(keys: Sequence[Key]) -> KeyKind | None:
+    """The kind of keys that are all of one: that of the first."""
+    if not keys:
+        return None
+    return "text" if isinstance(keys[0], str) else "bytes" if isinstance(keys[0], bytes) else "integer"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Which part a key belongs to: the high word of placement × parts.
+
+    Fingerprints are placed as they are, so a part is a range of them; integer keys are mixed with two seeds first. A
+    third seed is for whoever needs one more that all parts share.
+    """
+
+    parts: int
+    hashed: bool
+    seeds: tuple[int, int, int] = (0, 0, 0)
+
+    def part_of(self, ids: Words) -> Words:
+        """The part of each id."""
+        return _native.parts_of(ids, self.hashed, self.seeds[0], self.seeds[1], self.parts)
+
+    def range_of(self, part: int) -> tuple[int, int]:
+        """The fingerprints of a part: from the first to before the second."""
+        return -(-(part << 64) // self.parts), -(-(part + 1 << 64) // self.parts)
+
+
+def aligned(values: np.ndarray, dtype: npt.DTypeLike) -> np.ndarray:
+    """An array in one run of memory, at an address that kernels may read: one in a packed struct may begin anywhere."""
+    return np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
+
+
+def _is_integer(key: object) -> bool:
+    if isinstance(key, (bool, np.bool_)):
+        return False
+    try:
+        operator.index(key)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        return False
+    return True
+
+
+def draw_row_functions(randomness: Randomness, levels: int) -> Words:
+    """One function x → ((a x + b) mod (2^89 - 1)) scaled to the rows, per level: four words a, b each, low first."""
+    low = (1 << 64) - 1
+    functions = np.empty((levels, 4), np.uint64)
+    for level in range(levels):
+        a, b = 1 + randomness.below(ROW_PRIME - 1), randomness.below(ROW_PRIME)
+        functions[level] = [a & low, a >> 64, b & low, b >> 64]
+    return functions

@@ -1,0 +1,88 @@
+"""Stored keys as they were, beside their fingerprints: the two arrays that name the keys of a table.
+
+`keys.bytes` has the canonical bytes of the keys (see `hashing`) one after the other, in the order of the table, and
+`keys.offsets` where each begins. Why stored keys may be published: docs/privacy.md, "Kept keys".
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Container, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from ..errors import FormatError
+from ..privacy.randomness import Words
+from .hashing import Key, KeySpace
+
+OFFSETS, BYTES = "keys.offsets", "keys.bytes"
+
+
+def keep(arrays: dict[str, np.ndarray], ids: Words, keys: Sequence[Key]) -> dict[str, np.ndarray]:
+    """The arrays of a release whose table holds these keys, with the keys. Ids of several keys are left out."""
+    same = np.zeros(len(ids) + 1, np.bool_)
+    np.equal(ids[1:], ids[:-1], out=same[1:-1])
+    alone = ~(same[1:] | same[:-1])
+    named = [canonical(keys[at]) for at in np.flatnonzero(alone).tolist()]
+    offsets = np.zeros(len(named) + 1, np.int64)
+    np.cumsum([len(one) for one in named], out=offsets[1:])
+    table = {name: array[alone] for name, array in arrays.items() if name.startswith("table.")}
+    return table | {OFFSETS: offsets, BYTES: np.frombuffer(b"".join(named), np.uint8)} | _without(arrays, table)
+
+
+def _without(arrays: dict[str, np.ndarray], names: Container[str]) -> dict[str, np.ndarray]:
+    return {name: array for name, array in arrays.items() if name not in names}
+
+
+def kept_keys(arrays: dict[str, np.ndarray]) -> list[Key]:
+    """The keys of a table, in its order; `FormatError` if the arrays are damaged."""
+    offsets, data = arrays[OFFSETS], arrays[BYTES].tobytes()
+    if len(offsets) != len(arrays["table.ids"]) + 1 or offsets[0] != 0 or offsets[-1] != len(data):
+        raise FormatError("the kept keys are damaged: there must be one for each stored id")
+    if (np.diff(offsets) < 1).any():
+        raise FormatError("the kept keys are damaged: their offsets must ascend")
+    places = offsets.tolist()
+    return [_original(data[begin:end]) for begin, end in pairwise(places)]
+
+
+def wrong_keys(tables: Sequence[dict[str, np.ndarray]], space: KeySpace) -> Iterator[str]:
+    """What is wrong with the kept keys of all tables of a release, if anything."""
+    kept = [kept_keys(arrays) for arrays in tables]
+    together = [key for keys in kept for key in keys]
+    if len(set(map(type, together))) > 1:
+        yield "kept keys must be of one type"
+        return
+    if len(set(together)) < len(together):
+        yield "a key must be kept once"
+    if any(not np.array_equal(space.ids(keys), arrays["table.ids"]) for keys, arrays in zip(kept, tables, strict=True)):
+        yield "kept keys must be those of table.ids"
+
+
+def canonical(key: Key) -> bytes:
+    """The bytes that are hashed (see `hashing`)."""
+    if isinstance(key, str):
+        return str.encode(key) + b"s"
+    if isinstance(key, bytes):
+        return b"".join((key, b"b"))
+    number = operator.index(key)
+    signed = number < 1 << 63
+    return number.to_bytes(8, "little", signed=signed) + (b"i" if signed else b"u")
+
+
+def _original(content: bytes) -> Key:
+    """The key of its canonical bytes."""
+    payload, tag = content[:-1], content[-1:]
+    key: Key | None = None
+    if tag == b"s":
+        try:
+            key = payload.decode()
+        except UnicodeDecodeError:
+            raise FormatError("the kept keys are damaged: one is not UTF-8") from None
+    elif tag == b"b":
+        key = payload
+    elif tag in (b"i", b"u") and len(payload) == 8:
+        key = int.from_bytes(payload, "little", signed=tag == b"i")
+    if key is None or canonical(key) != content:
+        raise FormatError("the kept keys are damaged: one is of no known type")
+    return key

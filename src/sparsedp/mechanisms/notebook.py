@@ -1,0 +1,82 @@
+"""Plans, releases and comparisons as HTML, for notebooks.
+
+Everything is escaped, nothing is loaded or executed, and colours are the page's own. Nothing here takes long: predicted
+errors, which are simulated, are for those who print a plan.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import TYPE_CHECKING
+
+from .words import guarantee, kind_of_keys
+
+if TYPE_CHECKING:
+    from ..keys.hashing import KeySpace
+    from . import Plan
+
+_TABLE = '<table style="color: inherit; font: inherit">'  # which not every page passes on to its tables
+_NAME = "text-align: left; vertical-align: top; white-space: nowrap"
+_LEFT = "text-align: left; vertical-align: top"
+_RIGHT = "text-align: right; white-space: nowrap"
+
+
+def of_release(plan: Plan, space: KeySpace, nbytes: int, reproducible: bool) -> str:
+    """What a release is and guarantees."""
+    rows = [
+        ("Mechanism", plan.mechanism),
+        ("Privacy", _privacy(plan)),
+        ("Guarantee", guarantee(plan)),
+        ("Keys", kind_of_keys(space, plan.problem.keep_keys)),
+        ("Size", f"{nbytes:,} bytes"),
+    ]
+    if plan.problem.parts > 1:
+        rows.append(("Parts", str(plan.problem.parts)))
+    if reproducible:
+        rows.insert(0, ("Made for tests", "its noise can be computed by anyone, and it protects nobody"))
+    return _facts("Release", rows)
+
+
+def of_plan(plan: Plan) -> str:
+    """What a release of this plan would be."""
+    size = "not known" if plan.nbytes is None else f"about {plan.nbytes:,} bytes"
+    if plan.bits_per_entry is not None:
+        size += f", {plan.bits_per_entry:.4g} bits per key"
+    bounds = {
+        "expected": plan.expected_error,
+        "in 99 % of lookups": plan.error_with_probability(0.01),
+        "expected maximum over all keys": plan.maximum_error,
+    }
+    known = [f"{name} ≤ {bound:.4g}" for name, bound in bounds.items() if bound is not None and bound < math.inf]
+    rows = [
+        ("Mechanism", f"{plan.mechanism} ({plan.reason})"),
+        ("Privacy", _privacy(plan)),
+        ("Guarantee", guarantee(plan)),
+        ("Size", f"{size}, {plan.access} memory reads per lookup"),
+        ("Error bounds", ", ".join(known) or "none proven; print the plan for predicted errors"),
+    ]
+    return _facts("Plan", rows)
+
+
+def grid(header: list[str], names: list[str], rows: list[list[str] | str], note: str) -> str:
+    """A table of numbers; a row that is one text goes all the way across."""
+    lines = ["<tr>", *(_cell("th", text, _NAME if at == 0 else _RIGHT) for at, text in enumerate(header)), "</tr>"]
+    for name, row in zip(names, rows, strict=True):
+        cells = [_cell("td", row, _LEFT, span=len(header) - 1)] if isinstance(row, str) else []
+        lines += ["<tr>", _cell("th", name, _NAME), *(cells or [_cell("td", text, _RIGHT) for text in row]), "</tr>"]
+    return f"{_TABLE}{''.join(lines)}</table><p>{escape(note)}</p>"
+
+
+def _privacy(plan: Plan) -> str:
+    return f"ε = {plan.epsilon:.6g}, δ = {plan.delta:.3g}, for {plan.problem.promise}"
+
+
+def _facts(title: str, rows: list[tuple[str, str]]) -> str:
+    lines = "".join(f"<tr>{_cell('th', name, _NAME)}{_cell('td', text, _LEFT)}</tr>" for name, text in rows)
+    return f'{_TABLE}<caption style="{_NAME}"><b>{escape(title)}</b></caption>{lines}</table>'
+
+
+def _cell(tag: str, text: str, style: str, span: int = 1) -> str:
+    across = f' colspan="{span}"' if span > 1 else ""
+    return f'<{tag}{across} style="{style}">{escape(text)}</{tag}>'

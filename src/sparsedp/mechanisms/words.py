@@ -1,0 +1,52 @@
+"""What is promised and what is published, in words."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..keys.hashing import KeySpace
+    from . import Plan
+
+LARGEST_WRITTEN = 30  # an ε whose factor is written out
+
+
+def guarantee(plan: Plan) -> str:
+    """The promise in words that need no mathematics."""
+    problem = plan.problem
+    contribution = problem.contribution
+    if contribution is None:
+        units = f"{float(problem.neighbours.sensitivity):g}"
+        who = f"Two data sets whose counts differ by at most {units} in all"
+        what = "are told apart by no outcome better than this: its probability differs"
+    else:
+        who = "Whether any one row" if contribution.user is None else "Whether any one user"
+        what = "is in the data or not changes the probability of any outcome"
+    words = f"{who} {what} by at most a factor of {_factor(plan.epsilon)} (ε = {plan.epsilon:.6g})"
+    if plan.delta:
+        words += f", up to an extra probability of {_two_digits_up(plan.delta)} (δ)"
+    words += "."
+    if contribution is not None:
+        words += f" This holds for {contribution}."
+    if plan.assumption:
+        words += f" It takes for granted that {plan.assumption}."
+    return words
+
+
+def _factor(epsilon: float) -> str:
+    """e^ε, rounded up; of large ε it says nothing, and may be no float."""
+    return f"{math.ceil(math.exp(epsilon) * 100) / 100:,.2f}" if epsilon < LARGEST_WRITTEN else f"e^{epsilon:.6g}"
+
+
+def _two_digits_up(probability: float) -> str:
+    return f"{float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(probability))):.2g}"
+
+
+def kind_of_keys(space: KeySpace, kept: bool) -> str:
+    """Which keys a release answers for, and what it tells of those that it stores."""
+    if space.seed is None:
+        return f"integers in [0, {space.domain})"
+    kind = {"text": "text", "bytes": "bytes", "integer": "integers", None: "of a kind that is not known"}[space.kind]
+    return f"{kind}, hashed; stored ones are named" if kept else f"{kind}, hashed"

@@ -1,0 +1,260 @@
+"""Random words, and exact samplers on top of them.
+
+Production words come from AES-256-CTR keyed by the operating system, a fresh key for every stream and again in
+every forked child. Samplers compare words with the integer thresholds of `laws`; the number of words they consume
+depends on the noise at most (the rare high part of a geometric variable), never on the data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+from .. import _native
+from .laws import WORD_BITS, Geometric, Passing, TwoSided
+
+Words = npt.NDArray[np.uint64]
+
+_CHUNK_BYTES = 1 << 20
+_ZEROS = bytes(_CHUNK_BYTES)
+_MAX_WORD = np.uint64((1 << 64) - 1)
+
+# Draws are made in pieces of about this many words, so that they fit in a cache at any number of keys.
+_PIECE_WORDS = 1 << 18
+
+
+# How many forks lie between this process and its first ancestor. A child may have its parent's process id: the first
+# process of a container often has the same one as the process that made the container.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
+
+class Randomness:
+    """A stream of uniform 64-bit words, safe to share between threads and after a fork."""
+
+    reproducible = False
+
+    def __init__(self) -> None:
+        self._own: dict[tuple[int, int], tuple[threading.Lock, CipherContext]] = {}
+        self._stream()
+
+    def _key(self) -> bytes:
+        return os.urandom(32)
+
+    def _stream(self) -> tuple[threading.Lock, CipherContext]:
+        """The keystream of this process and its lock: a child must not repeat its parent's, nor wait for its lock.
+
+        The thread that has the lock at the moment of a fork is not there in the child, to give it back.
+        """
+        process = (os.getpid(), _forks)
+        if process not in self._own:
+            # A key is used for one stream only, so the counter may start at zero.
+            keystream = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
+            self._own.setdefault(process, (threading.Lock(), keystream))  # of several threads, the first one's counts
+        return self._own[process]
+
+    @property
+    def parts(self) -> PartStreams:
+        """Streams of their own for the parts of a release."""
+        return PartStreams(None, os.urandom(32))
+
+    def words(self, count: int) -> Words:
+        """The next `count` words of the stream."""
+        out = np.empty(count, np.uint64)
+        view = memoryview(out.data).cast("B")
+        lock, keystream = self._stream()
+        with lock:
+            for at in range(0, len(view), _CHUNK_BYTES):
+                piece = view[at : at + _CHUNK_BYTES]
+                keystream.update_into(_ZEROS[: len(piece)], piece)
+        return out
+
+    def below(self, bound: int) -> int:
+        """A uniform integer in [0, bound), by rejection."""
+        bits = (bound - 1).bit_length()
+        count = -(-bits // 64)
+        while True:
+            value = int.from_bytes(self.words(count).tobytes(), "little") >> (64 * count - bits)
+            if value < bound:
+                return value
+
+
+class ReproducibleRandomness(Randomness):
+    """A stream that repeats for the same seed. For tests and experiments only: it protects nobody."""
+
+    reproducible = True
+
+    def __init__(self, seed: int | str) -> None:
+        self._seed = seed
+        super().__init__()
+
+    @property
+    def parts(self) -> PartStreams:
+        return PartStreams(self._seed, self._key())
+
+    def _key(self) -> bytes:
+        return hashlib.sha256(f"sparsedp reproducible stream {self._seed}".encode()).digest()
+
+
+class KeyedRandomness(Randomness):
+    """A stream that can be had again by whoever has its key, which must be as secret as the data."""
+
+    def __init__(self, key: bytes) -> None:
+        self._secret = key
+        super().__init__()
+
+    def _key(self) -> bytes:
+        return self._secret
+
+
+@dataclass(frozen=True)
+class PartStreams:
+    """Where the parts of a release get their randomness: fresh where they are built, or from the seed of a test."""
+
+    seed: object
+    secret: bytes = field(repr=False)
+
+    def noise(self, side: int, part: int) -> Randomness:
+        """The stream of the noise of one part."""
+        return self._stream(f"side {side}", part)
+
+    def rounding(self, part: int) -> Randomness:
+        """The stream that rounds the values of one part to the grid."""
+        return self._stream("rounding", part)
+
+    def sizing(self, part: int) -> Randomness:
+        """The stream that rounds them for the estimate of the size, which has coins of its own."""
+        return self._stream("sizing", part)
+
+    def coins(self, part: int) -> Randomness:
+        """The stream that rounds them for both, the same coins each time it is asked for."""
+        return KeyedRandomness(hashlib.sha256(b"coins" + self.secret + part.to_bytes(8, "little")).digest())
+
+    def _stream(self, name: str, part: int) -> Randomness:
+        return Randomness() if self.seed is None else ReproducibleRandomness(f"{self.seed}, {name}, part {part}")
+
+
+_override: ContextVar[Randomness | None] = ContextVar("sparsedp_randomness", default=None)
+
+
+def fresh_randomness() -> Randomness:
+    """A new secure stream, or the reproducible one inside `reproducible_for_tests`."""
+    return _override.get() or Randomness()
+
+
+@contextmanager
+def reproducible_for_tests(seed: int) -> Iterator[ReproducibleRandomness]:
+    """Everything released inside this block repeats for the same seed, and says so. Never for real data."""
+    stream = ReproducibleRandomness(seed)
+    token = _override.set(stream)
+    try:
+        yield stream
+    finally:
+        _override.reset(token)
+
+
+def pieces(count: int, words_each: int = 1) -> Iterator[slice]:
+    """Slices that cover `count` draws of `words_each` words."""
+    size = max(1, _PIECE_WORDS // max(1, words_each))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
+
+
+def bernoulli(randomness: Randomness, thresholds: Words) -> npt.NDArray[np.bool_]:
+    """Independent events of probability thresholds[i] / 2^64."""
+    return randomness.words(len(thresholds)) < thresholds
+
+
+def geometric(randomness: Randomness, law: Geometric, count: int) -> Words:
+    """`count` draws of a geometric law, saturating at 2^64 - 1."""
+    digits = np.array(law.digits, np.uint64)
+    out = np.zeros(count, np.uint64)
+    if len(digits):
+        for piece in pieces(count, len(digits)):
+            length = piece.stop - piece.start
+            out[piece] = _native.geometric(randomness.words(length * len(digits)), digits)
+    step = np.uint64(law.period) if len(digits) < WORD_BITS else _MAX_WORD
+    for alive in _high_part(randomness, law, count):
+        room = _MAX_WORD - out[alive]
+        out[alive] += np.minimum(step, room)
+    return out
+
+
+def two_sided(randomness: Randomness, law: TwoSided, count: int) -> npt.NDArray[np.int64]:
+    """`count` draws of a two-sided geometric law, saturating at ±2^62."""
+    digits = np.array(law.magnitude.digits, np.uint64)
+    stride = len(digits) + 2
+    out = np.empty(count, np.int64)
+    for piece in pieces(count, stride):
+        length = piece.stop - piece.start
+        out[piece] = _native.two_sided(randomness.words(length * stride), law.zero, digits)
+    limit = np.int64(1 << 62)
+    step = np.int64(law.magnitude.period)
+    for alive in _high_part(randomness, law.magnitude, count):
+        grown = np.minimum(np.abs(out[alive]) + step, limit)
+        out[alive] = np.sign(out[alive]) * grown  # zero stays zero: its high part is drawn, and ignored
+    return out
+
+
+def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Positions whose high part grows by one more step, round after round until none is left."""
+    alive = np.arange(0)
+    for piece in pieces(count):
+        found = np.flatnonzero(randomness.words(piece.stop - piece.start) < np.uint64(law.tail))
+        alive = np.concatenate([alive, found + piece.start])
+    while len(alive):
+        yield alive
+        alive = alive[randomness.words(len(alive)) < np.uint64(law.tail)]
+
+
+# A domain is visited in runs of this length: the end of a run is told from a gap that saturates at 2^64 - 1.
+_RUN = 1 << 63
+
+
+def passing_positions(randomness: Randomness, law: Passing, begin: int, end: int) -> Words:
+    """The positions of [begin, end) that pass, ascending: time in their number, not in that of all."""
+    return np.concatenate(
+        [_passing_run(randomness, law, start, min(_RUN, end - start)) for start in range(begin, end, _RUN)]
+    )
+
+
+def _passing_run(randomness: Randomness, law: Passing, start: int, length: int) -> Words:
+    found: list[Words] = []
+    next_position = np.uint64(0)  # counted from the start of the run
+    batch = 16
+    while True:
+        gaps = geometric(randomness, law.gap, batch)
+        # The first position beyond the run is told by its gap or is below 2^64; those after it may wrap around.
+        positions = next_position + (np.cumsum(gaps + np.uint64(1)) - np.uint64(1))
+        beyond = (gaps >= np.uint64(_RUN)) | (positions >= np.uint64(length))
+        if beyond.any():
+            found.append(positions[: int(np.argmax(beyond))])
+            return np.uint64(start) + np.concatenate(found)
+        found.append(positions)
+        next_position = positions[-1] + np.uint64(1)
+        batch = min(2 * batch, 1 << 16)
+
+
+def flip(randomness: Randomness, array: Words, numerator: int, digits: int) -> None:
+    """Flip every bit of the array independently with probability numerator / 2^digits, in place."""
+    for piece in pieces(len(array), digits):
+        part = array[piece]
+        _native.flip(part, randomness.words(len(part) * digits), numerator, digits)

@@ -1,0 +1,114 @@
+"""Lookups where the keys are: a DataFrame with estimates and intervals."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...counting.executors import check_executors
+from ...counting.scans import check_columns
+from ...counting.spark_rows import KEY_KINDS
+from ...errors import InputError, ParameterError
+from ...format import files
+from ...keys.hashing import wrong_kind
+from ...releasing.published import Release, load
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+
+def lookup(
+    df: DataFrame, release: Release | str | os.PathLike[str], *, key: str, confidence: float = 0.95
+) -> DataFrame:
+    """The DataFrame with three more columns: estimate, low, high.
+
+    A release of one file is shipped to every executor once, as a file; a directory of parts is opened by its path. Keys
+    must not be null.
+    """
+    check_columns(dict(df.dtypes), [key])
+    taken = {"estimate", "low", "high"} & set(df.columns)
+    if taken:
+        raise InputError(f"the table has a column {sorted(taken)[0]!r} already; rename it")
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+    opened = release if isinstance(release, Release) else load(release)
+    kind = KEY_KINDS.get(dict(df.dtypes)[key])
+    if opened.key_space.kind not in (None, kind):
+        raise wrong_kind(opened.key_space.kind, kind)
+    check_executors(df)
+    find = _shipped(df, opened)
+    at = df.columns.index(key)
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        local = find()
+        for batch in batches:
+            keys = batch.column(at)
+            estimates = local.lookup(keys)
+            low, high = local.interval(keys, confidence)
+            columns = [*batch.columns, *(pa.array(one) for one in (estimates, low, high))]
+            yield pa.RecordBatch.from_arrays(columns, [*batch.schema.names, "estimate", "low", "high"])
+
+    from pyspark.sql.types import DoubleType, StructType
+
+    schema = StructType(list(df.schema.fields))
+    for name in ("estimate", "low", "high"):
+        schema = schema.add(name, DoubleType())
+    return df.mapInArrow(answer, schema)
+
+
+def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
+    """A function that opens the release on an executor, once for each of its Python workers."""
+    if opened.source is not None and opened.plan.problem.parts > 1:
+        path, digest = str(opened.source.path), opened.source.digest
+        return lambda: _open(path, digest)
+    if opened.plan.problem.parts > 1:
+        raise ParameterError("a release of several parts must be saved, on a file system that all executors share")
+    content = files.to_bytes(opened.contents)
+    name, digest = _add_file(df, content)
+
+    def find() -> Release:
+        from pyspark import SparkFiles
+
+        return _open(SparkFiles.get(name), digest)
+
+    return find
+
+
+def _add_file(df: DataFrame, content: bytes) -> tuple[str, str]:
+    """Ship a file to all executors; its name there, and the digest of its header."""
+    name = f"{hashlib.sha256(content).hexdigest()[:32]}.sparsedp"
+    folder = Path(tempfile.mkdtemp(prefix="sparsedp-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it when they first need it
+    path = folder / name
+    path.write_bytes(content)
+    digest = files.load(path).digest
+    assert digest is not None
+    session = df.sparkSession
+    if hasattr(session, "_jsparkSession"):
+        session.sparkContext.addFile(str(path))
+    else:  # Spark Connect
+        session.addArtifacts(str(path), file=True)
+    return name, digest
+
+
+_OPENED: dict[tuple[str, str], Release] = {}
+
+
+def _open(path: str, digest: str) -> Release:
+    """The release of this digest, kept open by this process."""
+    found = _OPENED.get((path, digest))
+    if found is None:
+        found = load(path, allow_reproducible=True)  # whoever asks had opened it
+        if found.source is None or found.source.digest != digest:
+            raise ParameterError(f"{path} has been replaced since the lookup was planned")
+        _OPENED[path, digest] = found
+    return found

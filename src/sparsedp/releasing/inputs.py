@@ -1,0 +1,329 @@
+"""What callers hand in: dicts, pairs, pandas, polars, Arrow, SciPy rows → ids and integer counts.
+
+All of the data is checked before any noise is drawn; only the public hash seed comes earlier. Values are taken exactly
+or refused; messages name a position, and show no cell. A key that occurs several times counts with the sum of its
+values, as in a sparse matrix. Values become integer cells of the grid here, so nothing to the right knows floats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _native
+from .._util.progress import stage
+from ..errors import InputError, KeyTypeError, ParameterError
+from ..keys.arrow import (
+    as_chunked_array,
+    as_two_columns,
+    check_two_columns,
+    pandas_to_numpy,
+    refuse_missing,
+    values_to_numpy,
+)
+from ..keys.containers import has, is_numpy_inside, is_pandas, is_table, is_unread, speaks_arrow, unmasked
+from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace, aligned
+from ..privacy.contributions import BoundedCounts
+from ..privacy.neighbours import Neighbours
+from ..privacy.randomness import Randomness, Words
+from ..structures.rounding import round_integers, round_sums_to_grid, round_to_grid
+from ..structures.table import LARGEST_COUNT, Counts
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# A Mapping, (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow), or a SciPy sparse row.
+CountsLike: TypeAlias = Any
+
+_NO_DOUBLE = ("must be exactly a 64-bit float", "convert it to int or float first")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Ids, ascending, and their counts on the grid, none of them zero."""
+
+    ids: Words
+    counts: Counts
+
+    def __getitem__(self, which: slice | npt.NDArray[Any]) -> Self:
+        return replace(self, ids=self.ids[which], counts=self.counts[which])
+
+    def negated(self) -> Self:
+        """The same ids with their counts negated."""
+        return replace(self, counts=-self.counts)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Keys as they came, and values that were checked."""
+
+    keys: object
+    values: npt.NDArray[np.float64] | Counts
+    unit: Fraction = Fraction(1)  # what an integer value stands for
+
+
+def read_pairs(counts: CountsLike, signed: bool, step: Fraction | None) -> Pairs:
+    """Keys and checked values of any supported container, reals if there is a step; nothing is drawn yet."""
+    if type(counts) is BoundedCounts:  # checked when they were counted, and sums of whole units
+        return Pairs(counts.keys, counts.units, unit=counts.unit)
+    keys, values = _split(counts)
+    return Pairs(keys, check_values(values, signed, step))
+
+
+def check_row(counts: CountsLike, domain: int | None) -> None:
+    """`ParameterError` for a sparse row without a stated domain, which is published.
+
+    The row's own length is no substitute: SciPy takes it from the largest index, which is data.
+    """
+    if domain is None and has(counts, "tocoo"):
+        raise ParameterError(
+            "domain must be given with a sparse row: its length may come from its largest index, and a domain is "
+            "published; pass domain=, the number of possible keys"
+        )
+
+
+def _split(counts: CountsLike) -> tuple[object, object]:
+    if isinstance(counts, Mapping):
+        return list(counts.keys()), list(counts.values())
+    if isinstance(counts, tuple):
+        if len(counts) != 2:
+            raise InputError(f"counts must be a mapping or a pair (keys, values), got a tuple of {len(counts)}")
+        return counts[0], counts[1]
+    if has(counts, "tocoo"):
+        row = counts.tocoo()
+        if len(row.shape) > 1 and row.shape[0] != 1:
+            raise InputError(f"a sparse matrix must have one row, got {row.shape[0]}")
+        return np.asarray(row.coords[-1]), row.data
+    if has(counts, "iloc"):  # pandas: a Series, or a DataFrame, which has columns
+        if not has(counts, "columns"):
+            return counts.index, counts
+        check_two_columns(counts.columns)
+        return counts.iloc[:, 0], counts.iloc[:, 1]
+    if has(counts, "__arrow_c_stream__") or is_unread(counts):
+        return as_two_columns(counts)
+    kinds = "a mapping, (keys, values), a Series, a two-column table or a sparse row"
+    raise InputError(f"counts must be {kinds}, got {type(counts).__name__}")
+
+
+def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDArray[np.float64] | Counts:
+    """The values as int64, or as float64 if there is a step; `InputError` with the position of a bad one."""
+    array = _as_numpy(values)
+    if array.ndim != 1:
+        raise InputError(f"values must be one-dimensional, got {array.ndim} dimensions")
+    if array.dtype.kind == "O":
+        array = _from_objects(array.tolist())
+    if array.dtype.kind not in "iuf":
+        raise InputError(f"values must be numbers, got {array.dtype}")
+    if array.dtype.kind == "f":
+        _refuse(~np.isfinite(array), "must be finite", "drop or fix it")
+        array = _as_doubles(array)
+        if step is None:
+            _refuse(array != np.floor(array), "must be a whole number", "pass step= for real values")
+    if not signed:
+        _refuse(array < 0, "must not be negative", "pass signed=True to allow negative values")
+    _refuse(_beyond_63_bits(array), "must be below 2^63", "use a larger unit")
+    if step is None:
+        return array.astype(np.int64, copy=False)
+    if array.dtype.kind != "f":
+        inexact = (array > 1 << 53) | (array < -(1 << 53))
+        _refuse(inexact, "must be at most 2^53 when step= is given", "pass it as a float")
+    reals = array.astype(np.float64, copy=False)
+    _refuse(np.abs(reals) > _largest_real(step), "must be below 2^63 steps", "use a larger step")
+    return reals
+
+
+def _as_doubles(array: np.ndarray) -> npt.NDArray[np.float64]:
+    """Finite floats of any width as doubles, if they are exactly that: rounded, one count could become two."""
+    if array.dtype.itemsize <= 8:
+        return array.astype(np.float64, copy=False)
+    with np.errstate(over="ignore"):  # what overflows is not equal, and refused
+        doubles = array.astype(np.float64, copy=False)
+    _refuse(doubles != array, *_NO_DOUBLE)
+    return doubles
+
+
+def _beyond_63_bits(array: np.ndarray) -> npt.NDArray[np.bool_]:
+    # Integers are compared as integers: as a float, 2^63 - 1 would be rounded first.
+    beyond: npt.NDArray[np.bool_]
+    if array.dtype.kind == "f":
+        beyond = np.abs(array) >= 2.0**63
+    elif array.dtype.kind == "u":
+        beyond = array > np.uint64((1 << 63) - 1)
+    else:
+        beyond = array == np.iinfo(np.int64).min
+    return beyond
+
+
+def _largest_real(step: Fraction) -> float:
+    """The largest float that rounds to at most 2^63 - 1 steps, whichever way it goes."""
+    exact = ((1 << 63) - 1) * step
+    nearest = float(exact)
+    return nearest if nearest <= exact else math.nextafter(nearest, 0)
+
+
+def _as_numpy(values: Any) -> np.ndarray:
+    if isinstance(values, np.ndarray):
+        return unmasked(values, "value")
+    if is_table(values):
+        raise InputError(f"values must be one column, got a table ({type(values).__name__}); pass one of its columns")
+    if is_numpy_inside(values):
+        return np.asarray(values.to_numpy())
+    if is_pandas(values):
+        refuse_missing(values, "value")
+        return pandas_to_numpy(values)
+    if speaks_arrow(values):
+        return values_to_numpy(as_chunked_array(values))
+    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
+        raise InputError(f"values must be a sequence of numbers, got {type(values).__name__}")
+    # NumPy would make one type of a mixture: floats of large integers, ones of True, strings of everything.
+    values = list(values)
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        return np.array(values)
+    if kinds == {int}:
+        with suppress(OverflowError):  # then one of them is named below
+            return np.array(values, np.int64)
+    return _from_objects(values)
+
+
+def _from_objects(values: list[Any]) -> np.ndarray:
+    """Python numbers as int64, or as float64 when there is a float among them; or tell where the culprit is."""
+    numbers = [_number(value, position) for position, value in enumerate(values)]
+    if not any(isinstance(number, float) for number in numbers):
+        _refuse_beyond(numbers, (1 << 63) - 1, "must be below 2^63; use a larger unit")
+        return np.array(numbers, np.int64)
+    _refuse_beyond(numbers, 1 << 53, "must be at most 2^53 beside floats; use one type")
+    return np.array(numbers, np.float64)
+
+
+def _number(value: Any, position: int) -> int | float:
+    """The same number as a Python int, if it is an integer, or float."""
+    if isinstance(value, (bool, np.timedelta64)):  # both are integers to Python and NumPy
+        pass
+    elif isinstance(value, (int, np.integer)):
+        return int(value)
+    elif isinstance(value, (float, np.floating)):  # of any width
+        double = float(value)
+        if double == value or not np.isfinite(value):
+            return double
+        raise InputError(f"value at position {position} {'; '.join(_NO_DOUBLE)}")
+    elif isinstance(value, (Decimal, Fraction)):
+        number = _rational(value)
+        if number is not None:
+            return number
+        raise InputError(f"value at position {position} {'; '.join(_NO_DOUBLE)}")
+    raise InputError(f"value at position {position} must be a number, got {type(value).__name__}")
+
+
+def _rational(value: Decimal | Fraction) -> int | float | None:
+    """The same number as an int or a float, if it is one; a number that is too large, or NaN, for what is no count."""
+    if isinstance(value, Decimal) and not value.is_finite():
+        return math.nan
+    large = 1 << 64  # before anything of the size of 10 ** exponent is made
+    if not -large < value < large:
+        return large if value > 0 else -large
+    if int(value) == value:
+        return int(value)
+    double = float(value)
+    return double if type(value)(double) == value else None
+
+
+def _refuse_beyond(numbers: list[int | float], largest: int, must: str) -> None:
+    for position, number in enumerate(numbers):
+        if isinstance(number, int) and abs(number) > largest:
+            raise InputError(f"value at position {position} {must}")
+
+
+def _refuse(bad: npt.NDArray[np.bool_], must: str, fix: str) -> None:
+    if bad.any():
+        raise InputError(f"value at position {int(np.argmax(bad))} {must}; {fix}")
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Distinct ids, ascending, and what belongs to each: an integer, or a run of reals.
+
+    Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
+    """
+
+    ids: Words
+    values: npt.NDArray[np.float64] | Counts
+    starts: npt.NDArray[np.int64] | None  # of the runs of reals; None where each has one value
+    unit: Fraction
+
+    @classmethod
+    def of(cls, ids: Words, pairs: Pairs) -> Self:
+        """The values of equal ids together, in arrays of their own."""
+        if pairs.values.dtype.kind == "i":
+            ids, counts = _sorted(ids, aligned(pairs.values, np.int64))
+            distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
+            return cls(ids[:distinct], counts[:distinct], None, pairs.unit)
+        ids, carried = _sorted(ids, aligned(pairs.values, np.float64).view(np.int64))
+        reals = carried.view(np.float64)
+        first = np.ones(len(ids), np.bool_)
+        np.not_equal(ids[1:], ids[:-1], out=first[1:])
+        if first.all():
+            return cls(ids, reals, None, pairs.unit)
+        starts = np.flatnonzero(first)
+        return cls(ids[starts], reals, starts, pairs.unit)
+
+    def cells(self, neighbours: Neighbours, randomness: Randomness) -> Counts:
+        """The sums on the grid; with fresh coins at each call, where they have to be rounded."""
+        if self.values.dtype.kind == "i":
+            counts = self.values.view(np.int64)
+            return round_integers(counts, int(neighbours.step / self.unit), randomness) if neighbours.real else counts
+        reals = self.values.view(np.float64)
+        if self.starts is None:
+            return round_to_grid(reals, neighbours.step, randomness)
+        return round_sums_to_grid(reals, self.starts, neighbours.step, randomness)
+
+
+def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> tuple[Words, Counts]:
+    """Distinct ids, ascending, with the sum of their values on the grid, in arrays of their own."""
+    sums = Sums.of(ids, pairs)
+    return sums.ids, sums.cells(neighbours, randomness)
+
+
+def _sorted(ids: Words, values: Counts) -> tuple[Words, Counts]:
+    with stage("Sorting keys", len(ids)) as advance:
+        pairs = _native.sort_pairs(ids, values)
+        advance(len(ids))
+    return pairs
+
+
+def key_ids(pairs: Pairs, space: KeySpace, stated: KeyKind | None = None) -> tuple[Words, KeySpace]:
+    """The ids of the keys, one for each value, and the space that knows their kind."""
+    with stage("Reading keys", len(pairs.values)) as advance:
+        ids, kind = space.read(pairs.keys)
+        advance(len(ids))
+    if len(ids) != len(pairs.values):
+        raise InputError(f"keys and values must be equally many, got {len(ids)} keys and {len(pairs.values)} values")
+    wanted = space.kind or stated
+    if wanted is not None and kind not in (wanted, None):
+        raise KeyTypeError(f"keys must be of the stated kind, {wanted}, got {kind} keys; convert them, or state theirs")
+    return ids, replace(space, kind=wanted or kind or "text")
+
+
+def check_key_type(key_type: str | None, hashed: bool) -> KeyKind | None:
+    """The kind of keys that was asked for, or `ParameterError`."""
+    if key_type is None:
+        return None
+    if key_type not in KEY_KINDS:
+        raise ParameterError(f"key_type must be one of {', '.join(map(repr, KEY_KINDS))}, got {key_type!r}")
+    if not hashed and key_type != "integer":
+        raise ParameterError(f"key_type must be 'integer' with domain=, got {key_type!r}")
+    return key_type
+
+
+def cut(ids: Words, cells: Counts, upper: int | None) -> tuple[Words, Counts]:
+    """Cells cut to ±upper, and to ±2^61; zeros are gone. The arrays given are used up."""
+    left = _native.cut_pairs(ids, cells, LARGEST_COUNT if upper is None else upper)
+    return ids[:left], cells[:left]

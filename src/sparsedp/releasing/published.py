@@ -1,0 +1,356 @@
+"""A published release: it answers for any key, and is saved and loaded."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from pickle import PicklingError
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from .._util.lazy import cached_property
+from ..errors import FormatError, ParameterError, ReproducibleReleaseError
+from ..format import files
+from ..keys.columns import rereadable_keys, take
+from ..keys.hashing import Key, KeySpace
+from ..keys.kept import kept_keys
+from ..mechanisms import Parts, Plan, Reader, notebook, tables_of
+from ..planning.plans import whole_number
+from ..privacy.randomness import Words
+from .ranking import Fingerprint, Ranking, as_frame, largest
+
+Floats = npt.NDArray[np.float64]
+
+_PIECE = 1 << 17
+
+
+class Source(NamedTuple):
+    """The file that a release was loaded from."""
+
+    path: Path
+    digest: str
+
+
+class Stored(NamedTuple):
+    """The explicitly stored keys, ascending, and their noisy values.
+
+    Keys are integers of the domain, or 64-bit fingerprints when keys are hashed.
+    """
+
+    keys: Words
+    values: Floats
+
+
+class Sum(NamedTuple):
+    """A sum over keys and its standard error."""
+
+    total: float
+    standard_error: float
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Release:
+    """A differentially private sparse vector: everything in it may be published.
+
+    It never changes and may be shared between threads. It pickles as the path of its file if it was loaded from one.
+    """
+
+    plan: Plan
+    key_space: KeySpace
+    sides: tuple[Parts, ...]  # of the counts, and for signed values a second release of their negatives
+    reproducible: bool
+    format: int = files.FORMAT
+    source: Source | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """The exact ε that was spent, rounded up."""
+        return self.plan.epsilon
+
+    @property
+    def delta(self) -> float:
+        """The exact δ that was spent, rounded up."""
+        return self.plan.delta
+
+    @property
+    def mechanism(self) -> str:
+        """The name of the mechanism."""
+        return self.plan.mechanism
+
+    @property
+    def filled(self) -> bool:
+        """Whether it tells the counts of keys that are not stored; if not, those are answered 0 (see `overload`)."""
+        return all(plan.filled for plan in self._observed)
+
+    @property
+    def overload(self) -> str | None:
+        """What the release says about itself if it is far fuller than it was planned for; else None."""
+        return next((plan.overload for plan in self._observed if plan.overload is not None), None)
+
+    @property
+    def _observed(self) -> list[Plan]:
+        return [self.plan.observed(side) for side in self.sides]
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Bytes of the file, or of all files, that `save` writes."""
+        return files.nbytes(self.contents)
+
+    def __getitem__(self, key: Key) -> float:
+        id = self.key_space.id(key)
+        low, high = self.plan.limits
+        readers = self._readers
+        cells = readers[0].estimate_one(id)
+        if len(readers) == 2:
+            cells -= readers[1].estimate_one(id)
+        return min(max(cells, low), high) * self._step
+
+    def lookup(
+        self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
+    ) -> Floats:
+        """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
+
+        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers). Its
+        median has the prior "balanced", by default: no count is answered much worse than dense noise would answer it.
+        Other priors are "flat", and for `tight-alp` and `retrieval` one that is "fitted" to the release: a law of the
+        counts of keys that occur, for tables of many keys. The other mechanisms have "paper" and "flat" only. `clamp`
+        cuts estimates to [0, upper].
+        """
+        if (
+            isinstance(keys, np.ndarray)
+            and keys.ndim == 1
+            and len(keys) > _PIECE
+            and keys.dtype.kind in "iu"
+            and self.key_space.seed
+        ):
+            # By pieces whose fingerprints stay in the cache.
+            estimates = np.empty(len(keys))
+            for start in range(0, len(keys), _PIECE):
+                ids = self.key_space.ids(keys[start : start + _PIECE])
+                estimates[start : start + _PIECE] = self._estimates(ids, estimator, prior, clamp)
+            return estimates
+        return self._estimates(self.key_space.ids(keys), estimator, prior, clamp)
+
+    def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
+        """Bounds (low, high) that each cover their true value with the given confidence.
+
+        `tight-alp` gives those counts that what is published does not reject, the other mechanisms the guaranteed
+        bounds of the paper. The prior tells only which answer they must hold too.
+        """
+        _check_confidence(confidence)
+        return self._bounds(self.key_space.ids(keys), confidence, prior)
+
+    def _bounds(self, ids: Words, confidence: float, prior: str | None) -> tuple[Floats, Floats]:
+        failure = (1 - confidence) / len(self.sides)
+        bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
+        low, high = bounds[0]
+        if len(bounds) == 2:
+            low, high = low - bounds[1][1], high - bounds[1][0]
+        if self.plan.problem.neighbours.real:  # values were rounded to a neighbouring cell
+            low, high = low - 1, high + 1
+        return self.plan.clamp(low) * self._step, self.plan.clamp(high) * self._step
+
+    def sum(self, keys: object) -> Sum:
+        """The sum over keys, with its standard error, from unclamped estimates: errors of many keys cancel.
+
+        With `retrieval` and `laplace` it is unbiased. With `tight-alp` it nearly is: what bias may be left, a few
+        hundredths of a noise scale for each key, is part of the standard error. The other mechanisms have no sums.
+        """
+        ids = self.key_space.ids(keys)
+        sums = [reader.sum(ids) for reader in self._readers]
+        cells = sum(sign * total for sign, (total, _) in zip((1, -1), sums, strict=False))
+        variance = sum(own for _, own in sums)
+        if self.plan.problem.neighbours.real:
+            variance += len(ids) / 4  # rounding to the grid
+        return Sum(cells * self._step, math.sqrt(variance) * self._step)
+
+    def stored(self) -> Stored:
+        """The explicitly stored keys and their values, ascending by key."""
+        tables = [(sign, table) for sign, side in zip((1, -1), self.sides, strict=False) for table in tables_of(side)]
+        for _, table in tables:
+            _ = table.index  # which is refused if a file has the ids in disorder
+        keys = np.concatenate([np.empty(0, np.uint64), *(table.ids for _, table in tables)])
+        values = np.concatenate([np.empty(0, np.int64), *(sign * table.values for sign, table in tables)])
+        order = np.argsort(keys, kind="stable")
+        return Stored(keys[order], values[order] * self._step)
+
+    def kept_keys(self) -> list[Key]:
+        """The stored keys as they were, in the order of `stored()`; for releases with `keep_keys` only."""
+        if not self.plan.problem.keep_keys:
+            raise ParameterError("this release knows its stored keys by their hashes only; build it with keep_keys")
+        tables = [arrays for side in self.sides for arrays in side]
+        ids = np.concatenate([arrays["table.ids"] for arrays in tables])
+        keys = [key for arrays in tables for key in kept_keys(arrays)]
+        return [keys[at] for at in np.argsort(ids, kind="stable").tolist()]
+
+    def top(self, n: int = 20, candidates: object = None, *, confidence: float = 0.95) -> Ranking:
+        """The n largest estimates with their intervals: of the candidates, or else of the stored keys.
+
+        Candidates are keys as in `lookup`; each is listed once. Stored keys are listed by their names if the release
+        kept them (`keep_keys`) or has integer keys of a `domain`, and else as `Fingerprint`, which names nothing.
+        `laplace` stores every key of its domain. Mechanisms that store none need candidates. Keys that are not stored
+        are not seen here: what is stored is large, or is there by chance. Estimates and intervals are those of the
+        prior "fitted", where the mechanism has it.
+        """
+        count = whole_number("n", n)
+        _check_confidence(confidence)
+        if candidates is not None:
+            keys = rereadable_keys(candidates)
+            ids = self.key_space.ids(keys)
+        else:
+            keys, ids = None, self._stored_ids()
+        prior = self.table_prior
+        rows = largest(ids, self._estimates(ids, None, prior, True), count)
+        names = self._names(rows, ids) if candidates is None else take(keys, rows)
+        return Ranking(
+            list(names), self._estimates(ids[rows], None, prior, True), *self._bounds(ids[rows], confidence, prior)
+        )
+
+    def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
+        """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate, low, high.
+
+        They are those of the prior "fitted", where the mechanism has it.
+        """
+        keys = rereadable_keys(keys)
+        prior = self.table_prior
+        return as_frame(keys, self.lookup(keys, prior=prior), *self.interval(keys, confidence, prior=prior))
+
+    @property
+    def table_prior(self) -> str:
+        """The prior of `top` and `to_pandas`: "fitted" where the mechanism has it."""
+        return "fitted" if "fitted" in self._readers[0].priors else "flat"
+
+    def _stored_ids(self) -> Words:
+        if self.mechanism == "laplace":  # every key of the domain has a counter
+            return np.arange(self.plan.problem.domain, dtype=np.uint64)
+        if "table.ids" not in self.plan.array_shapes:
+            raise ParameterError(f"this release ({self.mechanism}) stores no keys to rank; pass candidates")
+        return self.stored().keys
+
+    def _names(self, rows: npt.NDArray[np.int64], ids: Words) -> list[Any]:
+        """The names of some of the stored keys."""
+        if self.plan.problem.keep_keys:
+            return take(self.kept_keys(), rows)
+        named = ids[rows].tolist()
+        return named if self.key_space.seed is None else [Fingerprint(id) for id in named]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the release to one file, which appears under its name when it is complete and on disk.
+
+        An older file of that name is replaced. A release of several parts becomes a new directory.
+        """
+        files.save(self.contents, Path(path))
+
+    @property
+    def contents(self) -> files.Contents:
+        """What its file holds."""
+        return files.Contents(self.plan, self.key_space, self.sides, self.reproducible, self.format)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self.source is not None:
+            return _reopen, (str(self.source.path), self.source.digest)
+        if self.plan.problem.parts > 1:
+            raise PicklingError("a release of several parts must be saved and loaded before it can be pickled")
+        return _from_bytes, (files.to_bytes(self.contents),)
+
+    @cached_property
+    def _step(self) -> float:
+        return float(self.plan.problem.neighbours.step)
+
+    @cached_property
+    def _readers(self) -> tuple[Reader, ...]:
+        return tuple(self.plan.reader(side) for side in self.sides)
+
+    def _estimates(self, ids: Words, estimator: str | None, prior: str | None, clamp: bool) -> Floats:
+        first, *second = (reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers)
+        for other in second:
+            first -= other
+        if clamp:
+            np.clip(first, *self.plan.limits, out=first)
+        if self._step != 1:
+            first *= self._step
+        return first
+
+    # A release answers for any key, so it has no members. Without these Python would try the keys 0, 1, 2, … for ever.
+
+    def __iter__(self) -> NoReturn:
+        raise _no_members("iterated over")
+
+    def __contains__(self, key: object) -> NoReturn:
+        raise _no_members("asked whether a key is in it")
+
+    def __len__(self) -> NoReturn:
+        raise _no_members("counted")
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if dtype != np.dtype(object):
+            raise _no_members("made an array")
+        whole = np.empty((), object)  # as an object among others
+        whole[()] = self
+        return whole
+
+    def _repr_html_(self) -> str:
+        return notebook.of_release(self.plan, self.key_space, self.nbytes, self.reproducible)
+
+    def __repr__(self) -> str:
+        note = ", reproducible: for tests only" if self.reproducible else ""
+        return f"<Release {self.mechanism}, ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, {self.nbytes} bytes{note}>"
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+
+
+def _no_members(what: str) -> TypeError:
+    return TypeError(
+        f"a release answers for any key, so it cannot be {what}: use release[key] or release.lookup(keys), "
+        "and release.stored() or release.top(n) for what it stores"
+    )
+
+
+def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> Release:
+    """Open a release: a file, or a directory of parts.
+
+    Its header is checked completely, exact ε and δ included, and its arrays are mapped, so opening takes milliseconds
+    and no memory at any size. `verify` also checks every byte of the arrays.
+
+    `allow_reproducible` opens releases that were built with the test-only randomness and protect nobody.
+    """
+    resolved = Path(path).absolute()
+    contents = files.load(resolved)
+    if contents.reproducible and not allow_reproducible:
+        raise ReproducibleReleaseError(
+            f"{path} was built with reproducible randomness, which protects nobody; "
+            "pass allow_reproducible=True to open it in a test"
+        )
+    assert contents.digest is not None
+    return _from_contents(contents, Source(resolved, contents.digest))
+
+
+def verify(path: str | os.PathLike[str]) -> None:
+    """`FormatError` unless every byte of a saved release is as it was written, and its guarantee is what it states."""
+    files.verify(Path(path))
+
+
+def _from_contents(contents: files.Contents, source: Source | None = None) -> Release:
+    return Release(contents.plan, contents.key_space, contents.sides, contents.reproducible, contents.format, source)
+
+
+def _from_bytes(content: bytes) -> Release:
+    return _from_contents(files.load_bytes(content))
+
+
+def _reopen(path: str, digest: str) -> Release:
+    """The release that was pickled by its path, or `FormatError` if there is another one now."""
+    opened = load(path, allow_reproducible=True)  # whoever pickled it had opened it
+    if opened.source is None or opened.source.digest != digest:
+        raise FormatError(f"{path} has been replaced since the release was pickled")
+    return opened

@@ -1,0 +1,63 @@
+"""The largest estimates of a release, and answers as a DataFrame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import MissingDependencyError
+from ..keys.containers import is_a
+from ..keys.hashing import Key
+from ..privacy.randomness import Words
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """The hash of a key whose name a release does not know. It is no key: lookups refuse it."""
+
+    id: int
+
+    def __str__(self) -> str:
+        return f"{self.id:016x}"
+
+    __repr__ = __str__
+
+
+class Ranking(NamedTuple):
+    """Keys in descending order of their estimates, and an interval for each."""
+
+    keys: list[Key | Fingerprint]
+    estimates: Floats
+    low: Floats
+    high: Floats
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with the columns key, estimate, low and high."""
+        return as_frame(self.keys, self.estimates, self.low, self.high)
+
+
+def largest(ids: Words, estimates: Floats, count: int) -> Rows:
+    """The rows of the largest estimates, descending, each id once; of equal estimates the first."""
+    order = np.argsort(-estimates, kind="stable")
+    _, first = np.unique(ids[order], return_index=True)
+    return order[np.sort(first)[:count]]
+
+
+def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
+    """Keys and what is known of them as a pandas DataFrame."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingDependencyError("a DataFrame needs pandas: pip install pandas") from None
+    if is_a(keys, "pyarrow", "ChunkedArray"):
+        keys = keys.to_pylist() if is_a(keys.type, "pyarrow", "DictionaryType") else keys.to_pandas()
+    if isinstance(keys, (list, tuple)):
+        # By itself pandas makes floats of integers from both ends of 64 bits.
+        keys = pandas.Series(list(keys), dtype=object).infer_objects()
+    return pandas.DataFrame({"key": keys, "estimate": estimates, "low": low, "high": high})

@@ -1,1 +1,0 @@
-"""Tables of events → counts of bounded contributions."""

@@ -1,0 +1,144 @@
+"""The balanced estimates: answers for which no count fares much worse than with dense noise.
+
+Any prior is a choice of where to be good. Balanced estimates favour no count: they are the values x(pattern) with the
+least
+
+    (1 - spread) · max_c ratio(c) + spread · Σ_c base(c) · ratio(c),
+
+where ratio(c) is the expected error of a key of count c, stored or not, in units of what dense geometric noise at the
+same ε, clamped at 0, would have. The maximum alone would be lazy: wherever it is not attained, any answer would do.
+
+This is a game. An opponent puts weights on the counts, and the best answers to weights are weighted medians. The
+opponent learns by multiplicative weights, and as errors are convex, the *average* answer over the rounds is nearly the
+best there is. All of it reads what is published, so it costs no privacy. Sums of floats differ between machines in
+their last digits, so a release publishes the values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from .._util.lazy import cached_property
+
+Floats = npt.NDArray[np.float64]
+
+ROUNDS = 160
+LEARNING_RATE = 0.4
+LEAST_SPREAD, LARGEST_SPREAD = 0.2, 0.5
+LEAST_ERROR = 1e-3  # of dense noise, in cells: at a large ε it has next to none, and all else would be infinitely worse
+MANY_PATTERNS = 128
+FEW_COUNTS = 64
+
+
+def dense_error(rate: float, counts: Floats) -> Floats:
+    """E|max(0, c + η) - c| of two-sided geometric noise η with the given decay rate."""
+    a = math.exp(-rate)
+    error: Floats = a / (1 - a * a) * (2 - np.exp(-rate * counts))
+    return np.maximum(error, LEAST_ERROR)
+
+
+@dataclass(frozen=True)
+class Game:
+    """Counts against patterns: what every answer costs every count."""
+
+    counts: Floats  # ascending from 0
+    rate: float  # of the noise
+    unstored: Floats  # P[not stored, and this pattern | count]: a row for each count, a column for each pattern
+    stored: Floats  # E[|error|; stored | count]
+
+    @cached_property
+    def dense(self) -> Floats:
+        """The error of dense noise at each count."""
+        return dense_error(self.rate, self.counts)
+
+    @property
+    def _apart(self) -> float:
+        """How far one count is from the next in noise scales, up to one: 1 if keys of count one can be noticed."""
+        return min(1.0, self.rate)
+
+    @property
+    def spread(self) -> float:
+        """The share of the weights that the opponent does not choose."""
+        return LEAST_SPREAD + (LARGEST_SPREAD - LEAST_SPREAD) * self._apart
+
+    @cached_property
+    def start(self) -> Floats:
+        """Zipf's law in units of the noise, with as much on zero as on the first noise scale."""
+        weights = self.rate * np.diff(self.counts, prepend=0.0) / (1 + self.rate * self.counts)
+        weights[0] = math.log(2)
+        normalised: Floats = weights / weights.sum()
+        return normalised
+
+    @cached_property
+    def base(self) -> Floats:
+        """The weights that the opponent does not choose: `start`, or Zipf's law of the counts of present keys.
+
+        Most present keys have small counts. It is worth to tell them from absent ones where the noise allows it.
+        """
+        present = -np.diff(1 / (1 + self.counts), prepend=1.0)
+        weights: Floats = (1 - self._apart) * self.start + self._apart * present / present.sum()
+        return weights
+
+    def ratios(self, values: Floats) -> Floats:
+        """The expected error of each count, in errors of dense noise, when patterns have these values."""
+        errors: Floats = (self.unstored * np.abs(values - self.counts[:, None])).sum(axis=1) + self.stored
+        return errors / self.dense
+
+    def objective(self, values: Floats) -> float:
+        """What balanced values minimise."""
+        ratios = self.ratios(values)
+        return float((1 - self.spread) * ratios.max() + self.spread * (self.base @ ratios))
+
+    def balanced(self, rounds: int = ROUNDS) -> Floats:
+        """The balanced value of every pattern."""
+        game = self._thinned()
+        cost = np.ascontiguousarray((game.unstored / game.dense[:, None]).T)
+        fixed = game.stored / game.dense
+        learned, total = np.log(game.start), np.zeros(len(cost))
+        work, scale = np.empty_like(cost), 0.0
+        for t in range(1, rounds + 1):
+            weights = game._mixed(np.exp(learned - learned.max()))
+            np.cumsum(np.multiply(cost, weights, out=work), axis=1, out=work)
+            answer = game.counts[np.count_nonzero(work < 0.5 * work[:, -1:], axis=1)]
+            np.abs(np.subtract(answer[:, None], game.counts, out=work), out=work)
+            ratios = np.einsum("pc,pc->c", cost, work) + fixed
+            scale = scale or float(weights @ ratios)  # the same in all rounds, or they would not add up
+            learned += LEARNING_RATE * ratios / scale
+            total += t * answer  # later rounds know more
+        return total / (rounds * (rounds + 1) / 2)
+
+    def bound(self) -> float:
+        """A lower bound on the objective, fast: what the best answers to two guesses of the opponent's weights cost.
+
+        The worst counts are the small ones, which other keys in their cells hide, or where cells are roomy those in the
+        middle.
+        """
+        small = np.exp(-self.rate * self.counts / 4)
+        small[0] = 0.25 * small.sum()
+        return max(self._cost_of_best(small), self._cost_of_best(np.diff(self.counts, prepend=0.0)))
+
+    def _cost_of_best(self, guess: Floats) -> float:
+        weights = self._mixed(guess)
+        cumulative = self.unstored * (weights / self.dense)[:, None]
+        # Row by row: planning asks for dozens of these, and np.cumsum along columns takes several times as long.
+        for before, row in pairwise(cumulative):
+            row += before
+        medians = self.counts[(cumulative < 0.5 * cumulative[-1]).sum(axis=0)]
+        return float(weights @ self.ratios(medians))
+
+    def _mixed(self, chosen: Floats) -> Floats:
+        """The opponent's weights with those that it does not choose."""
+        weights: Floats = (1 - self.spread) * (chosen / chosen.sum()) + self.spread * self.base
+        return weights
+
+    def _thinned(self) -> Game:
+        """The game with fewer counts, still several in each noise scale."""
+        each = 4 if self.unstored.shape[1] > MANY_PATTERNS else 8
+        fine = round(1 / (self.rate * each * (self.counts[1] - self.counts[0])))
+        step = max(1, min(fine, len(self.counts) // FEW_COUNTS))
+        return Game(self.counts[::step], self.rate, self.unstored[::step], self.stored[::step])

@@ -1,0 +1,125 @@
+"""Patterns of noisy symbols → estimates: likelihoods, priors, posterior medians, means and intervals.
+
+Everything here reads what is published, so it costs no privacy. A key's symbols are independent given its count and
+what other keys put into its cells, so the likelihood of a pattern is a product over levels of
+
+    P[symbol | count] = Σ_o load(o) · P[symbol | max(height of the count, o)],
+
+where load is the law of the height that other keys leave in a cell. It is read off the published symbols by
+deconvolution. A key that is not in the table also tells that its noisy count was below the threshold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from .._util.lazy import cached_property
+from ..errors import ParameterError
+from .ladder import Ladder, Level
+
+Floats = npt.NDArray[np.float64]
+Loads = tuple[Floats, ...]
+
+ESTIMATORS = ("median", "mean", "paper")
+PRIORS = ("flat", "fitted")
+_ROUNDS = 300
+
+
+def poisson_load(cells: int, keys_above: Floats) -> Floats:
+    """The law of the largest height in a cell, when keys_above[h] keys of this level are higher than h."""
+    at_most = np.exp(-keys_above / cells)
+    at_most[-1] = 1.0
+    return np.diff(at_most, prepend=0.0)
+
+
+def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
+    """The law of heights that best explains the symbols of all cells: expectation maximisation from a flat start."""
+    seen = symbol_counts / symbol_counts.sum()
+    load = np.full(level.height + 1, 1 / (level.height + 1))
+    for _ in range(_ROUNDS):
+        load = load * (level.law @ (seen / (load @ level.law)))
+    normalised: Floats = load / load.sum()
+    return normalised
+
+
+def keys_above(cells: int, load: Floats) -> Floats:
+    """The inverse of `poisson_load`: how many keys are higher than each height, from the law of cells."""
+    at_most = np.clip(np.cumsum(load), 1e-12, 1.0)
+    return -np.log(at_most) * cells
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Posterior of a count given its pattern, on a grid of counts."""
+
+    ladder: Ladder
+    loads: Loads
+    grid: npt.NDArray[np.int64]
+    unstored: Floats  # P[not stored | count], for each count of the grid
+    fitted: Floats = field(default_factory=lambda: np.empty(0))  # weights of the counts of the grid, if they are fitted
+
+    @cached_property
+    def likelihood(self) -> Floats:
+        """P[pattern | count]: a row for each count of the grid, a column for each pattern, the first level lowest."""
+        joint = np.ones((len(self.grid), 1))
+        for level, load in zip(self.ladder.levels, self.loads, strict=True):
+            at_most = np.cumsum(load)[:, None]
+            above = np.cumsum((load[:, None] * level.law)[::-1], axis=0)[::-1]
+            with_load = at_most * level.law + np.vstack([above[1:], np.zeros((1, level.symbols))])
+            own = with_load[np.clip(self.grid - level.start, 0, level.height)]
+            joint = (own[:, :, None] * joint[:, None, :]).reshape(len(self.grid), -1)
+        return joint
+
+    def _posterior(self, prior: str) -> Floats:
+        """P[count | pattern, not stored], cumulative: a row for each pattern."""
+        if prior not in PRIORS:
+            raise ParameterError(f"prior must be 'flat' or 'fitted', got {prior!r}")
+        spacing = np.diff(self.grid, append=2 * self.grid[-1] - self.grid[-2] if len(self.grid) > 1 else 1)
+        weight = self.unstored * (spacing if prior == "flat" else self.fitted)
+        cumulative: Floats = np.cumsum(self.likelihood.T * weight, axis=1)
+        cumulative /= cumulative[:, -1:]
+        return cumulative
+
+    def estimates(self, estimator: str, prior: str) -> Floats:
+        """The estimate of every pattern."""
+        if estimator == "paper":  # the average of all counts that maximise the likelihood
+            weighted = self.likelihood.T * self.unstored
+            best = weighted >= weighted.max(axis=1, keepdims=True) * (1 - 1e-9)
+            average: Floats = (best * self.grid).sum(axis=1) / best.sum(axis=1)
+            return average
+        cumulative = self._posterior(prior)
+        if estimator == "median":
+            return self._quantile(cumulative, 0.5)
+        if estimator == "mean":
+            mean: Floats = np.diff(cumulative, prepend=0.0, axis=1) @ self.grid.astype(np.float64)
+            return mean
+        raise ParameterError(f"estimator must be one of {', '.join(ESTIMATORS)}, got {estimator!r}")
+
+    def intervals(self, failure: float) -> tuple[Floats, Floats]:
+        """Bounds of every pattern, each side missed with at most half of the failure probability.
+
+        They hold the counts that the pattern does not reject, patterns being ordered by their posterior mean under the
+        flat prior; this covers every count with the confidence asked for, not only on average.
+        """
+        statistic = self.estimates("mean", "flat")
+        order = np.argsort(statistic, kind="stable")
+        _, first, size = np.unique(statistic[order], return_index=True, return_counts=True)
+        law = np.add.reduceat(self.likelihood[:, order], first, axis=1)
+        at_most = np.cumsum(law, axis=1)
+        accepted = (at_most > failure / 2) & (at_most - law < 1 - failure / 2)
+        low = self.grid[np.argmax(accepted, axis=0)]
+        high = self.grid[len(self.grid) - 1 - np.argmax(accepted[::-1], axis=0)]
+        nothing = ~accepted.any(axis=0)  # a pattern too rare for every count: keep its posterior mean
+        means = statistic[order][first]
+        low, high = (np.where(nothing, means, bound) for bound in (low, high))
+        spread_low, spread_high = np.empty(len(order)), np.empty(len(order))
+        spread_low[order], spread_high[order] = np.repeat(low, size), np.repeat(high, size)
+        return spread_low, spread_high
+
+    def _quantile(self, cumulative: Floats, level: float) -> Floats:
+        at = np.minimum((cumulative < level).sum(axis=1), len(self.grid) - 1)
+        quantile: Floats = self.grid[at].astype(np.float64)
+        return quantile

@@ -1,0 +1,120 @@
+"""A sparse random linear system that hides a value at some keys and is uniform at all others.
+
+An array of slots of b bits; a key XORs one slot of each of q equal segments, chosen by hashing. If the rows of some
+keys are linearly independent over GF(2), the XORs at those keys can be prescribed, and a uniform solution gives every
+further key with an independent row a uniform XOR. `LinearSystem.dependence` bounds the probability, over the hash seed,
+that a further key's row depends on those of the others (docs/privacy.md, "Retrieval"). Hash values are taken to be
+independent and uniform: SipHash under a fresh 128-bit key as a pseudorandom function.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _native
+from .._util.progress import stage
+from ..errors import ParameterError
+from ..privacy.randomness import Randomness, Words
+from .dependence import dependence
+
+MOST_REDRAWS = 16
+MOST_DEFECT = Fraction(1, 4)  # so that a second seed is rarely needed
+
+# Slots per key that peeling needs, with a margin: beyond 1.222, 1.295, 1.425, 1.570, 1.722, 1.878 it stops early.
+SLOTS_PER_KEY = {3: 1.25, 4: 1.32, 5: 1.45, 6: 1.60, 7: 1.76, 8: 1.92}
+
+LARGEST_SEGMENT = 1 << 31
+_PADDING = 8
+
+
+@dataclass(frozen=True)
+class LinearSystem:
+    """q = `slots` segments of `segment` slots with `width` bytes each, for up to `keys` keys."""
+
+    slots: int
+    segment: int
+    width: int
+    keys: int
+
+    @classmethod
+    def smallest(cls, keys: int, width: int, failure: Fraction) -> LinearSystem:
+        """The system with the least space whose further keys depend on others with probability at most `failure`."""
+        best: LinearSystem | None = None
+        # Five slots do for most: what they need ends the search among the others early.
+        for slots in sorted(SLOTS_PER_KEY, key=lambda slots: abs(slots - 5)):
+            per_key = SLOTS_PER_KEY[slots]
+            system = cls(slots, math.ceil(per_key * keys / slots) + 1, width, keys)
+            while system.segment < LARGEST_SEGMENT and (best is None or system.size < best.size):
+                # A large `failure` alone would allow rows that are often dependent.
+                if system.dependence <= failure and system.rank_defect <= MOST_DEFECT:
+                    best = system
+                    break
+                system = replace(system, segment=math.ceil(1.1 * system.segment))
+        if best is None:
+            raise ParameterError(f"retrieval has room for fewer keys than {keys}; lower nonzero=")
+        return best
+
+    @property
+    def size(self) -> int:
+        """The number of slots."""
+        return self.slots * self.segment
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the slots, of the padding and of the seed."""
+        return self.size * self.width + _PADDING + 16
+
+    @property
+    def dependence(self) -> Fraction:
+        """P[a given row is a sum of rows of the `keys` others], bounded: Σ_t C(keys, t - 1) P[t rows sum to zero]."""
+        return dependence(self.keys, self.slots, self.segment)
+
+    @property
+    def rank_defect(self) -> Fraction:
+        """P[the rows of the `keys` keys are dependent], bounded: C(keys, t) is at most keys/2 times C(keys, t - 1)."""
+        return min(Fraction(1), self.dependence * self.keys / 2)
+
+    def draw(self, ids: Words, values: Words, randomness: Randomness) -> tuple[npt.NDArray[np.uint8], Words]:
+        """Packed slots whose XOR at each id is its value, and the seed; uniform slots if no seed of 16 allows it."""
+        for _ in range(MOST_REDRAWS):
+            seed = randomness.words(2)
+            packed = self._uniform(randomness)
+            with stage("Building", len(ids)) as advance:
+                solved = len(ids) <= self.size and _native.solve(
+                    packed[:-_PADDING], self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
+                )
+                advance(len(ids))
+            if solved:
+                return packed, seed
+        return self.noise(randomness)
+
+    def noise(self, randomness: Randomness) -> tuple[npt.NDArray[np.uint8], Words]:
+        """Uniform slots and a fresh seed."""
+        return self._uniform(randomness), randomness.words(2)
+
+    def _uniform(self, randomness: Randomness) -> npt.NDArray[np.uint8]:
+        """Uniform bytes for all slots, and the padding: a slot is read as eight bytes."""
+        used = self.size * self.width
+        packed = randomness.words(-(-(used + _PADDING) // 8)).view(np.uint8)[: used + _PADDING]
+        packed[used:] = 0
+        return packed
+
+    def reader(
+        self,
+        tables: list[_native.Table],
+        packed: list[npt.NDArray[np.uint8]],
+        seeds: list[Words],
+        hashed: bool,
+        lasts: Words,
+        values: npt.NDArray[np.float64],
+    ) -> _native.SlotReader:
+        """Answers ids: the value of a stored one, else that of the bucket its XOR falls into; lasts end the buckets.
+
+        There is a table, an array of slots and a seed for each part.
+        """
+        return _native.SlotReader(tables, packed, seeds, hashed, self.width, self.slots, self.segment, lasts, values)
