@@ -90,7 +90,7 @@ def noise_rows() -> Iterator[Row]:
     yield Row("the keystream of these flips alone", "a copy of the bits", words, theirs)
     plan = sparsedp.plan(1.0, nonzero=10**6, mechanism="tight-alp")
     assert isinstance(plan, TightAlpPlan)
-    blocks, partition = plan.blocks, plan.draw_partition(randomness)
+    blocks, partition = plan.blocks, plan.draw_partition(plan.problem, randomness)
     nothing = np.empty(0, np.uint64), np.empty(0, np.int64)
     lines = np.zeros(8 * blocks.blocks, np.uint64)
     ours, theirs = side_by_side(lambda: blocks.build(*nothing, randomness, partition), lines.copy)

@@ -26,6 +26,7 @@ import sparsedp
 import sparsedp.spark
 from sparsedp.mechanisms import DivisiblePlan
 from sparsedp.privacy.randomness import PartStreams, Randomness
+from sparsedp.releasing.cells import Sums
 from sparsedp.releasing.parts import PartWork
 
 from .counting import KEYS_PER_USER, make_events
@@ -148,10 +149,11 @@ def part_memory(mechanism: str) -> float:
     rows, delta = 10**7, 1e-9 if mechanism == "retrieval" else 0.0
     plan = sparsedp.plan(1.0, delta, nonzero=2 * rows, parts=2, mechanism=mechanism)
     assert isinstance(plan, DivisiblePlan)
-    work = PartWork(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None, bytes(32)))
+    partition = plan.draw_partition(plan.problem, Randomness())
+    work = PartWork(plan.problem, partition, PartStreams(None, bytes(32)), plan)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     ids = np.random.default_rng(0).integers(0, 1 << 63, rows, np.uint64)
-    work.build(0, ids, np.ones(rows, np.int64))
+    work.build(0, Sums.of(ids, np.ones(rows, np.int64), Fraction(1)))
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / rows
 
 

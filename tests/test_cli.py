@@ -287,7 +287,7 @@ def test_a_full_disk_says_that_the_debit_stays(visits: Path) -> None:
         text=True,
     )
     assert done.returncode == 1
-    assert "stays debited" in done.stderr
+    assert "they stay debited" in done.stderr
     assert "Traceback" not in done.stderr
     assert not [name for name in os.listdir(visits) if "sparsedp" in name]
     assert len(Ledger.open("b.db").entries()) == 1

@@ -280,7 +280,7 @@ def test_what_the_system_refuses_names_files_that_are_there() -> None:
         ("--step", "1e-300"),
         ("--nonzero", "1e300"),
         ("--domain", "1e300"),
-        ("--delta", "0.9999999999999999", "--epsilon", "0.1", "--sensitivity", 2),
+        ("--delta", "0.9999999999999999", "--epsilon", "0.1", "--sensitivity", 2, "--mechanism", "retrieval"),
         ("--delta", "1e-300", "--mechanism", "retrieval"),
         ("--delta", "1e-320", "--mechanism", "retrieval", "--sensitivity", "1e6"),
     ],

@@ -18,10 +18,11 @@ from sparsedp.mechanisms import Plan
 from sparsedp.mechanisms.alp import AlpPlan
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.support import OVERFLOW_SHARE, SupportSize, sizing_loss
-from sparsedp.planning.plans import make_problem
+from sparsedp.planning.drafts import draft
+from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
 from sparsedp.privacy.randomness import Randomness
-from sparsedp.releasing.building import draft_plan
+from sparsedp.releasing.cells import Sums
 from sparsedp.releasing.parts import PartWork
 
 
@@ -30,9 +31,9 @@ def test_whatever_the_number_of_keys_decides_the_release_states_all_of_epsilon_a
     epsilon: float, delta: float, sensitivity: int
 ) -> None:
     # Mutant: each states its own loss, though with another number it would have been the other mechanism.
-    draft = draft_plan(make_problem(epsilon=epsilon, delta=delta, sensitivity=sensitivity), "auto", None, {})
-    assert draft.label == "retrieval or tight-alp"
-    plans = [draft.finish([keys]) for keys in (1, 30, 1000, 30_000, 10**6)]
+    drafted = draft(Request(epsilon=epsilon, delta=delta, sensitivity=sensitivity))
+    assert drafted.label == "retrieval or tight-alp"
+    plans = [drafted.finish([keys]) for keys in (1, 30, 1000, 30_000, 10**6)]
     assert {plan.mechanism for plan in plans} == {"retrieval", "tight-alp"}
     for plan in plans:
         assert (plan.epsilon, plan.delta) == (epsilon, delta)
@@ -41,8 +42,8 @@ def test_whatever_the_number_of_keys_decides_the_release_states_all_of_epsilon_a
 
 def test_the_overflow_of_a_number_has_a_share_of_delta_that_no_mechanism_uses() -> None:
     # Mutant: tight-alp with all of δ beside the chance that a number is too small.
-    draft = draft_plan(make_problem(epsilon=1.0, delta=1e-6, sensitivity=3), "auto", None, {})
-    few, many = draft.finish([1]), draft.finish([10**5])
+    drafted = draft(Request(epsilon=1.0, delta=1e-6, sensitivity=3))
+    few, many = drafted.finish([1]), drafted.finish([10**5])
     assert isinstance(many, RetrievalPlan)
     overflow = many.step_delta_parts["overflow"]
     stage: Any = few
@@ -52,9 +53,9 @@ def test_the_overflow_of_a_number_has_a_share_of_delta_that_no_mechanism_uses() 
 
 def test_rounded_values_leave_no_choice() -> None:
     # The number and the build have the same coins, which tight-alp would not have.
-    draft = draft_plan(make_problem(epsilon=1.0, delta=1e-6, step=0.5), "auto", None, {})
-    assert [draft.finish([keys]).mechanism for keys in (1, 10**5)] == ["retrieval", "retrieval"]
-    assert draft.label == "retrieval"
+    drafted = draft(Request(epsilon=1.0, delta=1e-6, step=0.5))
+    assert [drafted.finish([keys]).mechanism for keys in (1, 10**5)] == ["retrieval", "retrieval"]
+    assert drafted.label == "retrieval"
 
 
 def test_auto_takes_tight_alp_where_retrieval_finds_no_plan() -> None:
@@ -103,15 +104,17 @@ def test_numbers_of_each_part_are_of_format_1_only(tmp_path: Path) -> None:
 
 def test_rows_that_change_between_the_passes_are_refused() -> None:
     # Mutant: an array that was made for other rows.
-    problem = make_problem(epsilon=1.0, delta=1e-6, parts=2)
+    problem = Request(epsilon=1.0, delta=1e-6, parts=2).problem
     plan = RetrievalPlan.create(SupportSize.plan(problem).sized(problem, [3, 3]))
-    work = PartWork(plan, Partition(2, hashed=True), Fraction(1), Randomness().parts, counted=(2, 0))
+    work = PartWork(plan.problem, Partition(2, hashed=True), Randomness().part_streams(), plan, counted=(2, 0))
     ids, values = np.array([5, 9, 5], np.uint64), np.array([1, 2, 1])
-    work.build(0, ids, values)
+    work.build(0, Sums.of(ids, values, Fraction(1)))
     with pytest.raises(RuntimeError, match="the rows changed between counting and building"):
-        work.build(0, ids[:1], values[:1])
+        work.build(0, Sums.of(ids[:1], values[:1], Fraction(1)))
 
 
 def test_a_large_share_of_a_large_epsilon_is_drawn_with_noise() -> None:
-    problem = make_problem(epsilon=60.0, delta=1e-6, sensitivity=10, contribution=Contribution(1, Fraction(10), "user"))
+    problem = Request(
+        epsilon=60.0, delta=1e-6, sensitivity=10, contribution=Contribution(1, Fraction(10), "user")
+    ).problem
     assert SupportSize.plan(problem, 0.9).law.at_zero < 1

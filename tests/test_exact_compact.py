@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sparsedp
 from exact import PreparedWords, exp_up
 from sparsedp.mechanisms.compact import Buckets, CompactPlan, cut_to_total, interpolate
-from sparsedp.planning.plans import make_problem
+from sparsedp.planning.request import Request
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import ReproducibleRandomness
 
@@ -120,7 +120,7 @@ def test_without_nonzero_the_total_is_enforced_at_twice_the_loss() -> None:
 
 
 def test_more_keys_than_the_public_bound_publish_pure_noise() -> None:
-    problem = make_problem(epsilon=1.0, nonzero=2)
+    problem = Request(epsilon=1.0, nonzero=2).problem
     plan = CompactPlan.create(problem)
     ids, counts = np.arange(10, dtype=np.uint64), np.full(10, 200)
     arrays = plan.build(ids, counts, ReproducibleRandomness(1))

@@ -24,7 +24,7 @@ from sparsedp.mechanisms.support import (
     step_delta,
     step_multiplier,
 )
-from sparsedp.planning.plans import make_problem
+from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import ReproducibleRandomness
@@ -215,7 +215,7 @@ def test_a_small_system_is_padded_until_its_rows_are_independent_enough() -> Non
 
 
 def test_delta_grows_with_the_steps_between_neighbours() -> None:
-    one, five = make_problem(epsilon=1.0, delta=1e-9), make_problem(epsilon=1.0, delta=1e-9, sensitivity=5)
+    one, five = Request(epsilon=1.0, delta=1e-9).problem, Request(epsilon=1.0, delta=1e-9, sensitivity=5).problem
     assert step_multiplier(one, Decimal(1)) == 1
     exact = sum(Decimal(i * Decimal("0.2")).exp() for i in range(5))
     assert float(step_multiplier(five, Decimal("0.2"))) == pytest.approx(float(exact), rel=1e-12)
@@ -233,7 +233,7 @@ def test_plans_keep_their_epsilon_and_delta(step: float | None, sensitivity: int
 
 
 def test_delta_counts_the_loss_of_estimating_the_size_too() -> None:
-    problem = make_problem(epsilon=1.0, delta=1e-9, sensitivity=5)
+    problem = Request(epsilon=1.0, delta=1e-9, sensitivity=5).problem
     sized = replace(problem, sizing_loss=Decimal("0.05"))
     assert step_multiplier(sized, Decimal("0.15")) == step_multiplier(problem, Decimal("0.2"))
     release = sparsedp.release({"a": 3}, epsilon=1.0, delta=1e-9, sensitivity=5, mechanism="retrieval")
@@ -243,7 +243,7 @@ def test_delta_counts_the_loss_of_estimating_the_size_too() -> None:
 
 def test_an_estimated_size_spends_the_delta_of_the_worst_size() -> None:
     # The noisy size decides between plans with different δ; the guarantee is that of the largest one.
-    problem = make_problem(epsilon=1.0, delta=1e-6)
+    problem = Request(epsilon=1.0, delta=1e-6).problem
     size = SupportSize.plan(problem, 0.1)
     plans = [RetrievalPlan.create(size.sized(problem, [keys])) for keys in (1, 5000, 20_000)]
     needed = [sum(plan.delta_parts.values()) for plan in plans]
@@ -332,7 +332,7 @@ def test_an_array_that_is_too_small_is_part_of_the_guarantee(x: Vector, y: Vecto
     stored = b.noise.at_least(b.threshold - 1)
     same_row = Fraction(1, len(ROWS))  # how two keys can be dependent
     dependent = same_row / (1 - same_row) if sum(map(bool, y)) == 2 else Fraction(0)
-    problem = make_problem(epsilon=1.0, delta=1e-6)
+    problem = Request(epsilon=1.0, delta=1e-6).problem
     delta = stored + dependent + same_row**REDRAWS + overflow(problem, COUNT_NOISE, MARGIN)
     assert delta < 1
     assert hockey_stick(p, q, factor) <= delta
@@ -348,9 +348,9 @@ def test_overflow_is_the_chance_that_some_part_has_no_room(
     # Every way to spread the keys of a user over parts, each part's noise on its own; catches a shift by one key,
     # the keys of a user forgotten, and parts that are not counted.
     contribution = Contribution(keys, Fraction(sensitivity, keys), "user")
-    problem = make_problem(
+    problem = Request(
         epsilon=1.0, delta=1e-4, sensitivity=sensitivity, step=step, parts=parts, contribution=contribution
-    )
+    ).problem
     moved = moved_keys(problem)
     assert moved == (1 if step else keys)
     law = SupportSize.plan(problem, 0.05).law

@@ -14,7 +14,7 @@ import pytest
 from exact import exp_up, hockey_stick
 from sparsedp.mechanisms.leftover import not_stored, unstored_chances
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
-from sparsedp.planning.plans import make_problem
+from sparsedp.planning.request import Request
 from sparsedp.privacy.laws import Passing, TwoSided
 from sparsedp.structures.embedding import Blocks
 from sparsedp.structures.ladder import Ladder
@@ -43,7 +43,7 @@ def make_plan(stage: Stage, bits: tuple[int, ...], leftover: bool = True) -> Tig
     price = np.abs(np.diff(np.log(absent))) if leftover else np.zeros(THRESHOLD - 1)
     budgets = np.maximum(float(stage.step_loss) - price, 1e-6).tolist()
     blocks = Blocks(Ladder.climb(budgets, bits, word_bits=16), (2,) * len(bits), 1, hashed=True)
-    return TightAlpPlan(make_problem(epsilon=1.0, nonzero=2), stage, blocks, ())
+    return TightAlpPlan(Request(epsilon=1.0, nonzero=2).problem, stage, blocks, ())
 
 
 def table_laws(stage: Stage, x: Vector) -> Iterator[tuple[tuple[int | None, ...], Fraction]]:

@@ -268,7 +268,7 @@ def test_an_error_without_words_is_named_when_the_debit_is_told(
     def fail(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(building, "cut", fail)
+    monkeypatch.setattr(building, "planned", fail)
     with pytest.raises(SpentError, match="and they stay debited: out of memory"):
         sparsedp.release({1: 5}, epsilon=1, ledger=ledger)
 

@@ -22,8 +22,9 @@ from sparsedp import InputError, KeyTypeError, ParameterError
 from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
 from sparsedp.privacy.neighbours import Neighbours
 from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, Words, reproducible_for_tests
-from sparsedp.releasing.inputs import Pairs, cut, key_ids, read_pairs, to_cells
+from sparsedp.releasing.inputs import Pairs, key_ids, read_pairs
 from sparsedp.structures.table import LARGEST_COUNT
+from summing import cut, to_cells
 
 DOMAIN = 10
 INTEGERS = KeySpace(DOMAIN, None, "integer")

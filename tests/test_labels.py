@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 import sparsedp
+from sparsedp.keys.columns import rereadable_keys
 from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
 from sparsedp.releasing.inputs import key_ids, read_pairs
-from sparsedp.releasing.named import rereadable
 
 HASHED = KeySpace(HASHED_DOMAIN, (1, 2))
 NAMES = [
@@ -39,7 +40,7 @@ TEXTS: list[Any] = ["object", "string", "category", pd.ArrowDtype(pa.string()), 
 
 def read(counts: object, kept: bool = False) -> dict[int, int]:
     pairs = read_pairs(counts, signed=False, step=None)
-    ids, _ = key_ids(rereadable(pairs) if kept else pairs, HASHED)
+    ids, _ = key_ids(replace(pairs, keys=rereadable_keys(pairs.keys)) if kept else pairs, HASHED)
     return dict(zip(ids.tolist(), pairs.values.tolist(), strict=True))
 
 

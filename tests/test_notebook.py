@@ -13,9 +13,10 @@ import pytest
 
 import sparsedp
 from releases import DIRECTORIES, VARIANTS, make
-from sparsedp.mechanisms import Plan, create_plan
+from sparsedp.mechanisms import Plan
 from sparsedp.mechanisms.words import guarantee, kind_of_keys
-from sparsedp.planning.plans import make_problem, resolve_mechanism
+from sparsedp.planning.plans import make_plan
+from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
 
 
@@ -117,8 +118,8 @@ def test_the_guarantee_has_words_for_every_epsilon(epsilon: float, factor: str) 
 
 def test_the_guarantee_speaks_of_users_where_they_are_known() -> None:
     contribution = Contribution(3, Fraction(2), "person")
-    problem = make_problem(epsilon=1.0, delta=1e-6, nonzero=10, sensitivity=6, contribution=contribution)
-    words = guarantee(create_plan(*resolve_mechanism(problem, "stability"), {}))
+    request = Request(1.0, 1e-6, "stability", nonzero=10, sensitivity=6, contribution=contribution)
+    words = guarantee(make_plan(request))
     assert words.startswith("Whether any one user is in the data or not changes")
     assert "(δ)" in words
     assert "users told apart by 'person'" in words

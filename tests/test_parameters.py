@@ -14,7 +14,7 @@ import pytest
 import sparsedp
 from sparsedp import ParameterError, SparseDPError
 from sparsedp.mechanisms import MECHANISMS
-from sparsedp.planning.plans import make_problem
+from sparsedp.planning.request import Request
 
 NAN, INFINITY = float("nan"), float("inf")
 
@@ -94,8 +94,8 @@ def test_a_wrong_parameter_is_refused_before_the_data_is_touched(parameters: dic
 
 
 def test_parameters_may_be_numbers_of_any_exact_type() -> None:
-    plain = make_problem(epsilon=1.0, nonzero=10, domain=100, upper=5, total=20, sensitivity=2, step=0.5)
-    other = make_problem(
+    plain = Request(epsilon=1.0, nonzero=10, domain=100, upper=5, total=20, sensitivity=2, step=0.5).problem
+    other = Request(
         epsilon=np.float64(1),
         nonzero=np.uint8(10),  # type: ignore[arg-type]  # NumPy's integers are no int
         domain=100.0,  # type: ignore[arg-type]  # 1e2, say
@@ -103,19 +103,19 @@ def test_parameters_may_be_numbers_of_any_exact_type() -> None:
         total=Fraction(20),  # type: ignore[arg-type]
         sensitivity=np.float32(2),  # type: ignore[arg-type]
         step=Fraction(1, 2),
-    )
+    ).problem
     assert plain == other
 
 
 def test_numpy_integers_do_not_overflow_in_exact_arithmetic() -> None:
-    problem = make_problem(epsilon=1, upper=np.int64(1 << 62), total=np.int64(1 << 62), step=0.1)  # type: ignore[arg-type]
+    problem = Request(epsilon=1, upper=np.int64(1 << 62), total=np.int64(1 << 62), step=0.1).problem  # type: ignore[arg-type]
     assert problem.total_cells == 10 << 62
     assert problem.upper_cells == 1 << 61
 
 
 def test_decimals_are_taken_as_they_are_written() -> None:
-    assert make_problem(epsilon=1, step=0.1).neighbours.step == Fraction(1, 10)
-    assert make_problem(epsilon=1, sensitivity=1.1).neighbours.sensitivity == Fraction(11, 10)
+    assert Request(epsilon=1, step=0.1).problem.neighbours.step == Fraction(1, 10)
+    assert Request(epsilon=1, sensitivity=1.1).problem.neighbours.sensitivity == Fraction(11, 10)
 
 
 @pytest.mark.parametrize("domain", [10.0, np.int64(10), np.float32(10), Fraction(10)])
@@ -222,4 +222,4 @@ def test_no_argument_of_a_release_sets_its_seed_or_its_randomness() -> None:
         options = inspect.signature(MECHANISMS[mechanism].create).parameters
         assert not {"seed", "random", "randomness", "rng", "hash_seed"} & {*named, *options}
         with pytest.raises(ParameterError, match="has no option 'seed'"):
-            sparsedp.release({}, epsilon=1, delta=0.1, nonzero=5, domain=9, mechanism=mechanism, seed=1)
+            sparsedp.release({}, epsilon=1, delta=0.1, nonzero=5, domain=9, mechanism=mechanism, seed=1)  # type: ignore[call-arg]

@@ -16,7 +16,7 @@ from sparsedp.mechanisms.base import HEADER_NBYTES
 from sparsedp.mechanisms.sizing import EffectiveSize
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
-from sparsedp.planning.plans import make_problem
+from sparsedp.planning.request import Request
 from sparsedp.privacy.randomness import reproducible_for_tests
 
 
@@ -115,7 +115,7 @@ def test_an_unknown_size_of_a_real_vector_is_estimated_through_its_cut_total(out
 
 
 def test_the_noisy_size_is_rarely_too_small() -> None:
-    sizing = EffectiveSize.plan(make_problem(epsilon=1.0), 0.02)
+    sizing = EffectiveSize.plan(Request(epsilon=1.0).problem, 0.02)
     assert float(sizing.law.at_least(sizing.margin)) < 0.01
 
 

@@ -12,9 +12,9 @@ import pytest
 
 import sparsedp
 from sparsedp._util import progress
-from sparsedp._util.progress import SHOWN_FROM, stage
+from sparsedp._util.progress import SHOWN_FROM, task
 from sparsedp.mechanisms import retrieval as retrieval_plan
-from sparsedp.releasing import inputs
+from sparsedp.releasing import cells, inputs
 from sparsedp.structures import embedding, table
 from sparsedp.structures import linear_system as retrieval
 
@@ -29,14 +29,14 @@ def test_nothing_is_shown_elsewhere_or_for_short_work(
     monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, total: int
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    with stage("Working", total) as advance:
+    with task("Working", total) as advance:
         advance(total)
     assert stream.getvalue() == ""
 
 
 def test_there_may_be_no_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", None)
-    with stage("Working", SHOWN_FROM) as advance:
+    with task("Working", SHOWN_FROM) as advance:
         advance(1)
 
 
@@ -44,10 +44,10 @@ def test_a_terminal_is_told_of_long_work(monkeypatch: pytest.MonkeyPatch) -> Non
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    with stage("Working hard", SHOWN_FROM) as advance:
+    with task("Working hard", SHOWN_FROM) as advance:
         advance(SHOWN_FROM // 2)
     assert "Working hard" in terminal.getvalue()
-    with pytest.raises(ZeroDivisionError), stage("Failing", SHOWN_FROM):
+    with pytest.raises(ZeroDivisionError), task("Failing", SHOWN_FROM):
         raise ZeroDivisionError
 
 
@@ -61,9 +61,9 @@ def test_every_stage_of_a_release_is_finished(monkeypatch: pytest.MonkeyPatch, m
         stages.append((description, total, done))
         yield done.append
 
-    for module in (embedding, inputs, retrieval, retrieval_plan, table):
-        assert module.stage is progress.stage
-        monkeypatch.setattr(module, "stage", recorded)
+    for module in (cells, embedding, inputs, retrieval, retrieval_plan, table):
+        assert module.task is progress.task
+        monkeypatch.setattr(module, "task", recorded)
     keys = np.arange(300_000)
     delta = 0.0 if mechanism in ("tight-alp", "threshold") else 1e-9
     sparsedp.release((keys, keys % 9 + 1), epsilon=1, delta=delta, nonzero=len(keys), mechanism=mechanism)

@@ -13,7 +13,7 @@ import sparsedp
 from sparsedp.errors import ParameterError
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.support import SupportSize, moved_keys, sizing_loss
-from sparsedp.planning.plans import make_problem
+from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
 from sparsedp.privacy.randomness import reproducible_for_tests
 
@@ -135,7 +135,7 @@ def test_the_number_of_keys_moves_by_the_keys_of_a_user_and_not_by_what_they_cou
     few, many = Contribution(10, Fraction(100), "user"), Contribution(1000, Fraction(1), "user")
     laws = []
     for contribution in (few, many):
-        problem = make_problem(epsilon=50.0, delta=1e-9, sensitivity=1000, contribution=contribution)
+        problem = Request(epsilon=50.0, delta=1e-9, sensitivity=1000, contribution=contribution).problem
         law = SupportSize.plan(problem, 0.05).law
         laws.append(law)
         assert float(sizing_loss(problem, law)) * 1000 == pytest.approx(0.05 * 50, rel=1e-4)

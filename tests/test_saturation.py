@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 import sparsedp
 from sparsedp.mechanisms import DivisiblePlan
 from sparsedp.privacy.neighbours import Neighbours
-from sparsedp.privacy.randomness import PartStreams, Randomness, ReproducibleRandomness, Words
-from sparsedp.releasing.inputs import Pairs, to_cells
-from sparsedp.releasing.parts import PartWork
+from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, Words
+from sparsedp.releasing.cells import Sums
+from sparsedp.releasing.inputs import Pairs
 from sparsedp.structures.rounding import round_sums_to_grid
 from sparsedp.structures.table import LARGEST_COUNT
+from summing import to_cells
 
 WORD = 1 << 64
 
@@ -127,11 +128,12 @@ def test_sums_of_integers_do_not_depend_on_order_or_parts(
 
     plan = sparsedp.plan(1.0, nonzero=10, domain=6, mechanism="tight-alp", parts=3, signed=True)
     assert isinstance(plan, DivisiblePlan)
-    work = PartWork(plan, plan.draw_partition(ReproducibleRandomness(1)), Fraction(1), PartStreams(2, bytes(32)))
+    partition = plan.draw_partition(plan.problem, ReproducibleRandomness(1))
     by_parts: dict[int, int] = {}
     for part in range(3):
-        own = work.partition.part_of(ids) == part
-        share = work.cells(ids[own], values[own], work.streams.rounding(part))
+        own = partition.part_of(ids) == part
+        sums = Sums.of(ids[own], values[own], Fraction(1))
+        share = sums.cells(sums.counts(Neighbours(), ReproducibleRandomness(2)), None)
         by_parts.update(zip(share.ids.tolist(), share.counts.tolist(), strict=True))
     assert by_parts == expected
 

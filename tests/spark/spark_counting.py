@@ -13,6 +13,7 @@ from neighbouring_inputs import Kind, arrow_table
 from neighbouring_tables import Events
 from neighbours import Seen, check
 from sparsedp import BoundedCounts, InputError
+from sparsedp.counting.request import Counting
 from sparsedp.counting.spark_rows import Query
 
 # What keys are; Spark's own readers of files are the caller's, so a table has its types.
@@ -60,7 +61,8 @@ def count(
         raise InputError("keys are as they are stored")
     if key_type == "text":
         df = df.withColumn(key, df[key].cast("string"))
-    query = Query.create(df, key, user, value, max_keys_per_user, max_per_key, step, signed, nulls)
+    asked = Counting(key, user, value, max_keys_per_user, max_per_key, step, signed, nulls=nulls)
+    query = Query.create(df, asked)
     query.refuse_bad_rows(None if key_type == "text" else domain)
     sums: dict[Any, int] = {}
     for row in query.pairs().collect():
@@ -69,4 +71,4 @@ def count(
     types = {"string": pa.string(), "binary": pa.binary()}
     keys = pa.array(list(sums), types.get(query.key_type, pa.int64()))
     units = np.array(list(sums.values()), np.int64)
-    return BoundedCounts(keys, units, query.unit, query.step, query.contribution, signed)
+    return BoundedCounts(keys, units, asked.unit, asked.grid, asked.contribution, signed)

@@ -13,7 +13,7 @@ import pytest
 
 import sparsedp.spark
 from sparsedp import KeyTypeError, MissingDependencyError
-from sparsedp.reach.spark import executors
+from sparsedp.counting import executors
 
 SCRIPT = """
 import sys

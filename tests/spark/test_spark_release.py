@@ -17,6 +17,7 @@ import pytest
 import sparsedp
 import sparsedp.spark
 from sparsedp import InputError, ParameterError, Release, SpentError
+from sparsedp.counting.request import Counting
 from sparsedp.counting.spark_rows import Query, rows_by_part
 from sparsedp.keys.hashing import KeySpace, Partition
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
@@ -125,11 +126,11 @@ def test_integers_of_a_domain_are_their_own_ids(df: Any, frame: pd.DataFrame, tm
 def test_contributions_are_bounded_for_each_user(spark: Any) -> None:
     rows = [{"user": u, "key": k, "v": 5} for u in range(20) for k in range(u) for _ in range(4)]
     df = spark.createDataFrame(rows)
-    query = Query.create(df, "key", "user", "v", 6, 12, None, False, "refuse")
+    query = Query.create(df, Counting("key", "user", "v", 6, 12))
     pairs = query.pairs().collect()
     assert len(pairs) == sum(min(u, 6) for u in range(20))
     assert {row["n"] for row in pairs} == {12}  # 20, cut
-    counted = Query.create(df, "key", "user", None, 6, 3, None, False, "refuse").pairs().collect()
+    counted = Query.create(df, Counting("key", "user", None, 6, 3)).pairs().collect()
     assert {row["n"] for row in counted} == {3}
 
 
@@ -139,7 +140,7 @@ def test_which_keys_of_a_user_stay_depends_on_that_user_only(spark: Any) -> None
     others = [{"user": f"u{u}", "key": k} for u in range(40) for k in range(u, u + 20)]
 
     def kept(rows: list[dict[str, Any]]) -> dict[int, int]:
-        query = Query.create(spark.createDataFrame(rows), "key", "user", None, 5, 1, None, False, "refuse")
+        query = Query.create(spark.createDataFrame(rows), Counting("key", "user", None, 5, 1))
         totals: dict[int, int] = {}
         for row in query.pairs().collect():
             totals[row["k"]] = totals.get(row["k"], 0) + row["n"]
@@ -176,7 +177,7 @@ def test_the_keys_that_stay_are_those_of_a_local_count(user: str, key: str, spar
     )
     counts = sparsedp.count(local, key="k", user="u", max_keys_per_user=2)
     df = spark.createDataFrame(pairs, f"u {user}, k {key}")
-    kept = Query.create(df, "k", "u", None, 2, 1, None, False, "refuse").pairs().collect()
+    kept = Query.create(df, Counting("k", "u", None, 2, 1)).pairs().collect()
     found: dict[Any, int] = {}
     for row in kept:
         one = bytes(row["k"]) if key == "binary" else row["k"]
@@ -193,11 +194,11 @@ def test_columns_that_tell_no_users_apart_are_refused_with_the_cast(kind: str, s
     typed = df.selectExpr("k", f"{column if kind.startswith(('array', 'string')) else f'try_cast(u AS {kind})'} AS u")
     for key, user in (("k", "u"), ("u", "k")):
         with pytest.raises(InputError, match=r"column 'u' has .* values.*\.cast\('string'\)"):
-            Query.create(typed, key, user, None, 2, 1, None, False, "refuse")
+            Query.create(typed, Counting(key, user, None, 2, 1))
 
 
 def test_there_are_two_shuffles(df: Any) -> None:
-    query = Query.create(df, "url", "user", None, 5, 1, None, False, "refuse")
+    query = Query.create(df, Counting("url", "user", None, 5, 1))
     with rows_by_part(query, KeySpace(1 << 64, (1, 2)), Partition(PARTS, True), kept=False) as shares:
         ordered = shares.sortWithinPartitions("part").mapInArrow(
             lambda batches: batches, "part int, id bigint, n bigint"
@@ -208,7 +209,7 @@ def test_there_are_two_shuffles(df: Any) -> None:
 
 def test_frequent_keys_are_summed_before_they_travel(spark: Any) -> None:
     df = spark.range(100_000).selectExpr("id % 3 as key")
-    query = Query.create(df, "key", None, None, None, 1, None, False, "refuse")
+    query = Query.create(df, Counting("key", None, None, None, 1))
     with rows_by_part(query, KeySpace(1 << 64, (1, 2)), Partition(2, True), kept=False) as shares:
         rows = [row for row in shares.collect() if row["id"] is not None]
     assert len(rows) <= 3 * 4
@@ -373,12 +374,14 @@ def test_one_draw_of_every_part_is_published_whatever_was_tried(tmp_path: Path) 
     drawn: list[Any] = []
 
     class Watching(PartWork):
-        def build(self, part: int, ids: Any, values: Any) -> Any:
-            drawn.append((part, super().build(part, ids, values)))
+        def build(self, part: int, sums: Any) -> Any:
+            drawn.append((part, super().build(part, sums)))
             return drawn[-1][1]
 
-    work = Watching(plan, plan.draw_partition(Randomness()), Fraction(1), PartStreams(None, bytes(32)))
-    building._publish(Speculative(late), work, KeySpace(1 << 64, (1, 2)), tmp_path / "r", False)
+    partition = plan.draw_partition(plan.problem, Randomness())
+    work = Watching(plan.problem, partition, PartStreams(None, bytes(32)), plan)
+    cluster = building._Cluster(Speculative(late), Fraction(1), PARTS)
+    building._publish(cluster, plan, work, KeySpace(1 << 64, (1, 2)), tmp_path / "r", False)
     release = sparsedp.load(tmp_path / "r")
     sparsedp.verify(tmp_path / "r")
     assert len(drawn) == 3 * PARTS

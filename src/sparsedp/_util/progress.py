@@ -51,14 +51,14 @@ def _bar() -> Any:
 
 
 @contextmanager
-def stage(description: str, total: int) -> Iterator[Callable[[int], None]]:
+def task(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """A part of the work with `total` units; the block calls what it gets with the number of units just done."""
     if total < SHOWN_FROM or not _watched():
         yield lambda _: None
         return
     with _bar() as shown:
-        task = shown.add_task(description, total=total)
-        yield lambda done: shown.advance(task, done)
+        shown_task = shown.add_task(description, total=total)
+        yield lambda done: shown.advance(shown_task, done)
 
 
 def waiting(description: str, future: Future[Any], percent: Callable[[], float] | None) -> None:
@@ -68,11 +68,11 @@ def waiting(description: str, future: Future[Any], percent: Callable[[], float] 
         return
     wait([future], timeout=0.5)
     with _bar() as shown:
-        task = shown.add_task(description, total=100.0)
+        shown_task = shown.add_task(description, total=100.0)
         while not future.done():
             done = -1.0 if percent is None else percent()
             if done >= 0:
-                shown.update(task, completed=done)
+                shown.update(shown_task, completed=done)
             wait([future], timeout=0.1)
 
 
@@ -85,5 +85,5 @@ def counting(description: str, total: int) -> Iterator[Callable[[int], None]]:
         yield lambda _: None
         return
     with _bar() as shown:
-        task = shown.add_task(description, total=total)
-        yield lambda done: shown.advance(task, done)
+        shown_task = shown.add_task(description, total=total)
+        yield lambda done: shown.advance(shown_task, done)

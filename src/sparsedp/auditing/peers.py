@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MissingDependencyError
-from ..privacy.neighbours import check_epsilon
+from ..privacy.numbers import check_epsilon
 from .audit import Audit, audit_samples, check_trials
 
 PEERS = ("opendp:laplace_threshold",)

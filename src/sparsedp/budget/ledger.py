@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BudgetError, ParameterError
-from ..privacy.neighbours import check_delta, check_epsilon, check_number
+from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
 
 LONGEST_NAME = 200

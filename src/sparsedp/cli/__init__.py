@@ -1,4 +1,7 @@
-"""The command line: thin words around the library. Results on stdout, progress and words on stderr."""
+"""The command line, thin: options become the parameters of the library. Results on stdout, messages on stderr.
+
+Knows everything, and nothing knows it. One file for each group of commands, `app` for what they share.
+"""
 
 import sys
 

@@ -167,6 +167,11 @@ def plain(value: Fraction | None) -> Any:
     return int(value) if value.denominator == 1 else float(value)
 
 
+def as_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a command as the arguments of the library: numbers are plain ones."""
+    return {name: plain(value) if isinstance(value, Fraction) else value for name, value in options.items()}
+
+
 def _option(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
 
@@ -184,7 +189,7 @@ Delta: TypeAlias = Annotated[
 Mechanism: TypeAlias = Annotated[str, _option("The name of a mechanism (see compare), or auto.", "--mechanism")]
 Nonzero: TypeAlias = Annotated[
     Fraction | None,
-    _number("A public bound on the number of keys; without any bound 2 % of ε estimates it.", "--nonzero"),
+    _number("A public bound on the number of keys; without any bound a small share of ε estimates it.", "--nonzero"),
 ]
 Total: TypeAlias = Annotated[Fraction | None, _number("A public bound on the sum of all counts.", "--total")]
 Upper: TypeAlias = Annotated[Fraction | None, _number("A public bound on one count; larger counts are cut.", "--upper")]
@@ -237,7 +242,7 @@ def mechanism_options(options: list[str] | None) -> dict[str, Any]:
         name, equals, value = option.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"must be NAME=VALUE, got {option!r}", param_hint="--option")
-        if name in _own_parameters():  # it would take the place of an option that has been checked
+        if name in _own_parameters():  # it has an option of its own
             raise typer.BadParameter(f"{name} is no option of a mechanism", param_hint="--option")
         try:
             result[name] = plain(number(value))

@@ -27,10 +27,10 @@ from .app import (
     Total,
     Upper,
     app,
+    as_arguments,
     in_options,
     mechanism_options,
     number,
-    plain,
     show,
 )
 
@@ -87,36 +87,29 @@ def plan(
 
     Everything follows from public parameters. Of a table only the columns are looked at.
     """
-    from ..planning.plans import plan as make_plan
+    asked = as_arguments(locals())
+    from ..planning.plans import make_plan
+    from ..planning.request import Request
 
     if source is not None:
-        check_source(source, key, user, delimiter=delimiter, quote=quote, encoding=encoding, hive=hive)
-    made = make_plan(
-        float(epsilon),
-        float(delta),
-        nonzero=plain(nonzero),
-        total=plain(total),
-        upper=plain(upper),
-        domain=plain(domain),
-        mechanism=mechanism,
-        sensitivity=plain(sensitivity),
-        step=plain(step),
-        signed=signed,
-        **mechanism_options(option),
-    )
+        check_source(source, asked)
+    made = make_plan(Request.of(asked | {"options": mechanism_options(option)}))
     show(described(made)) if json else print(made)
 
 
-def check_source(source: str, key: str | None, user: str | None, **reading: Any) -> None:
+def check_source(source: str, asked: dict[str, Any]) -> None:
     """The columns of a table, without reading a row of it."""
     from ..counting.files import Reading
     from ..counting.local import check_table
+    from ..counting.request import Counting
     from ..counting.tables import open_table
 
-    if key is not None:
-        check_table(source, key=key, user=user, max_keys_per_user=1, **reading)
+    if asked["key"] is not None:
+        reading = {name: asked[name] for name in ("key", "user", "delimiter", "quote", "encoding", "hive")}
+        check_table(source, Counting.of(reading | {"max_keys_per_user": 1}))
         return
-    with open_table(source, [] if user is None else [user], None, Reading(**reading)):
+    stated = Reading(*(asked[name] for name in ("delimiter", "quote", "encoding", "hive")))
+    with open_table(source, [] if asked["user"] is None else [asked["user"]], None, stated):
         pass
 
 
@@ -136,18 +129,11 @@ def compare(
 
     Shows size, speed and error side by side, and why a mechanism cannot be used where it cannot.
     """
-    from ..planning.comparison import compare as make_comparison
+    asked = as_arguments(locals())
+    from ..planning.comparison import make_comparison
+    from ..planning.request import Request
 
-    comparison = make_comparison(
-        epsilon=float(epsilon),
-        delta=float(delta),
-        nonzero=plain(nonzero),
-        total=plain(total),
-        upper=plain(upper),
-        domain=plain(domain),
-        sensitivity=plain(sensitivity),
-        step=plain(step),
-    )
+    comparison = make_comparison(Request.of(asked))
     comparison = replace(
         comparison, rows=tuple(replace(row, refusal=in_options(ParameterError(row.refusal))) for row in comparison)
     )

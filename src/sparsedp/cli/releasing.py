@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import SpentError, reason_of
 from .app import (
     Delimiter,
     Delta,
@@ -28,12 +27,17 @@ from .app import (
     Total,
     Upper,
     app,
+    as_arguments,
     mechanism_options,
     number,
-    plain,
     say,
     show,
 )
+
+if TYPE_CHECKING:
+    from ..budget.spending import Account
+    from ..counting.request import Counting
+    from ..planning.drafts import Draft
 
 SPENT_SHARE = 0.99  # of ε: less than this is said
 
@@ -112,48 +116,27 @@ def release(
     --max-per-key a user's rows of the same key count up to that many times, and with --value a column is summed.
     One user changes the counts by at most --max-keys-per-user × --max-per-key; that is what ε protects.
     """
+    asked = as_arguments(locals())
     from ..budget.spending import Account
+    from ..counting.request import Counting
+    from ..planning.drafts import draft
+    from ..planning.request import Request
     from .budget import open_ledger
 
     _check_output(output, force, parts)
     account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
-    counting: dict[str, Any] = {
-        "key": key,
-        "user": user,
-        "value": value,
-        "max_keys_per_user": max_keys_per_user,
-        "max_per_key": plain(max_per_key),
-        "step": plain(step),
-        "signed": signed,
-        "key_type": key_type,
-        "nulls": nulls,
-        "domain": plain(domain),
-        "delimiter": delimiter,
-        "quote": quote,
-        "encoding": encoding,
-        "hive": hive,
-    }
-    releasing: dict[str, Any] = {
-        "epsilon": float(epsilon),
-        "delta": float(delta),
-        "nonzero": plain(nonzero),
-        "total": plain(total),
-        "upper": plain(upper),
-        "domain": plain(domain),
-        "mechanism": mechanism,
-        "parts": parts,
-        "keep_keys": keep_keys,
-        **mechanism_options(option),
-    }
-    contribution = _check_parameters(counting, releasing)
+    # What is wrong with the parameters is said before the table is read.
+    counting = Counting.of(asked)
+    bounds = {"contribution": counting.contribution, "sensitivity": counting.contribution.total}
+    drafted = draft(Request.of(asked | bounds | {"options": mechanism_options(option)}))
     if account is not None:
         _check_budget(account, float(epsilon), float(delta))
     if user is None:
         say("no --user: every row is taken for a user of its own", quiet)
     if dry_run:
-        _dry_run(source, counting, releasing, contribution, account, output, json)
+        _dry_run(source, counting, drafted, account, output, json)
         return
-    _release(source, counting, releasing, memory_limit, account, output, json, quiet)
+    _release(source, counting, drafted, account, output, json, quiet)
 
 
 def _check_output(output: Path, force: bool, parts: int) -> None:
@@ -178,7 +161,7 @@ def _as_text(output: Path) -> str:
     return os.fsencode(output).decode(errors="backslashreplace")
 
 
-def _check_budget(account: Any, epsilon: float, delta: float) -> None:
+def _check_budget(account: Account, epsilon: float, delta: float) -> None:
     """Whether the budget would do now: said before the work. The debit decides, when it comes."""
     from ..errors import BudgetError
     from .budget import creation
@@ -196,32 +179,13 @@ def _check_budget(account: Any, epsilon: float, delta: float) -> None:
     raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one with: {fix}")
 
 
-def _check_parameters(counting: dict[str, Any], releasing: dict[str, Any]) -> Any:
-    """What is wrong with the parameters is said before the table is read."""
-    from ..counting.local import contribution_of
-    from ..releasing.building import check_parameters
-
-    contribution = contribution_of(
-        counting["user"], counting["value"], counting["max_keys_per_user"], counting["max_per_key"], counting["step"]
-    )
-    check_parameters(contribution, step=counting["step"], signed=counting["signed"], **releasing)
-    return contribution
-
-
 def _dry_run(
-    source: str,
-    counting: dict[str, Any],
-    releasing: dict[str, Any],
-    contribution: Any,
-    account: Any,
-    output: Path,
-    json: bool,
+    source: str, counting: Counting, drafted: Draft, account: Account | None, output: Path, json: bool
 ) -> None:
     from ..counting.local import check_table
-    from ..releasing.building import check_parameters
 
-    check_table(source, **counting)
-    plan = check_parameters(contribution, step=counting["step"], signed=counting["signed"], **releasing)
+    check_table(source, counting)
+    plan = drafted.plan
     left = None
     if account is not None:
         left = next(b for b in account.ledger.datasets() if b.dataset == account.dataset)
@@ -230,7 +194,7 @@ def _dry_run(
         "delta": plan.problem.delta,
         "mechanism": plan.mechanism,
         "reason": plan.reason,
-        "contribution": str(contribution),
+        "contribution": str(counting.contribution),
         "output": str(output),
         "expected_bytes": None if plan.problem.size_estimated else plan.nbytes,
         "left_epsilon": None if left is None else left.left_epsilon,
@@ -240,9 +204,9 @@ def _dry_run(
         show(report)
         return
     print(f"would spend   ε = {plan.problem.epsilon:g}, δ = {plan.problem.delta:g}")
-    if left is not None:
+    if account is not None and left is not None:
         print(f"left          ε = {left.left_epsilon:g}, δ = {left.left_delta:g} in {account.ledger.path}")
-    print(f"contribution  {contribution}")
+    print(f"contribution  {counting.contribution}")
     print(f"mechanism     {plan.mechanism} ({plan.reason})")
     size = (
         "of a size that is estimated from the data, privately"
@@ -253,32 +217,13 @@ def _dry_run(
 
 
 def _release(
-    source: str,
-    counting: dict[str, Any],
-    releasing: dict[str, Any],
-    memory_limit: str | None,
-    account: Any,
-    output: Path,
-    json: bool,
-    quiet: bool,
+    source: str, counting: Counting, drafted: Draft, account: Account | None, output: Path, json: bool, quiet: bool
 ) -> None:
-    from ..counting.local import count
+    from ..counting.local import count_table
     from ..mechanisms.words import guarantee
-    from ..releasing.building import release as build
+    from ..releasing.building import publish, told
 
-    counts = count(source, memory_limit=memory_limit, **counting)
-    in_parts = releasing["parts"] > 1  # which are written as they are built
-    built = build(counts, ledger=account, path=output if in_parts else None, **releasing)
-    try:
-        if not in_parts:
-            built.save(output)
-    except (OSError, MemoryError) as error:
-        if account is None:
-            raise
-        raise SpentError(
-            f"the release was built and debited, but cannot be written: {reason_of(error)}; what was "
-            f"debited stays debited ({account.ledger.path})"
-        ) from error
+    built = told(publish(drafted, count_table(source, counting), None, output, account))
     if json:
         show(
             {
@@ -295,5 +240,6 @@ def _release(
         return
     say(f"{output}: {built.mechanism}, ε = {built.epsilon:.6g}, δ = {built.delta:.3g}, {built.nbytes:,} bytes", quiet)
     say(guarantee(built.plan), quiet)
-    if built.epsilon < SPENT_SHARE * releasing["epsilon"]:
-        say(f"{built.mechanism} could not use all of --epsilon {releasing['epsilon']:g}: see the ε above", quiet)
+    asked = drafted.problem.epsilon
+    if built.epsilon < SPENT_SHARE * asked:
+        say(f"{built.mechanism} could not use all of --epsilon {asked:g}: see the ε above", quiet)

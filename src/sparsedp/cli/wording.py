@@ -6,7 +6,6 @@ options that the commands really have, so no message can be forgotten and no opt
 
 from __future__ import annotations
 
-import inspect
 import re
 from typing import Any
 
@@ -39,7 +38,7 @@ def language(commands: Any, invoked: str | None = None) -> dict[str, str]:
     flags = {
         name: f"--option {name}"
         for mechanism in MECHANISMS.values()
-        for name in list(inspect.signature(mechanism.create).parameters)[1:]
+        for name in (option.name for option in mechanism.options)
     } | flags_of(commands)
     own = {} if invoked is None else flags_of(commands.commands[invoked])
     if "max_keys_per_user" in own and "sensitivity" not in own:  # which is their product

@@ -6,9 +6,8 @@ import re
 
 from ..errors import InputError
 from .canonical import INTEGERS, TEXTS, tells_users_apart
-from .scans import Table
-
-KEY_TYPES = ("as stored", "text", "integer")
+from .request import Counting
+from .scans import Scan
 
 _NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR")
 # Values with one text each, whatever the settings of the database: not those of a time zone, and no floats.
@@ -17,17 +16,15 @@ _AS_TEXT = re.compile(
 )
 
 
-def check_types(
-    table: Table, key: str, user: str | None, value: str | None, key_type: str, domain: int | None, real: bool
-) -> None:
+def check_types(table: Scan, counting: Counting) -> None:
     """`InputError` for columns that cannot be what they are said to be, with how to cast them."""
-    _check_key(table, key, key_type)
-    if domain is not None:
-        _check_domain(table, key, key_type)
-    if user is not None:
-        _check_user(table, user)
-    if value is not None:
-        _check_value(table, value, real)
+    _check_key(table, counting.key, counting.key_type)
+    if counting.domain is not None:
+        _check_domain(table, counting.key, counting.key_type)
+    if counting.user is not None:
+        _check_user(table, counting.user)
+    if counting.value is not None:
+        _check_value(table, counting.value, real=counting.grid is not None)
 
 
 def reads_integers(kind: str, key_type: str) -> bool:
@@ -35,12 +32,12 @@ def reads_integers(kind: str, key_type: str) -> bool:
     return key_type == "integer" and TEXTS.fullmatch(kind) is not None
 
 
-def _has(table: Table, column: str) -> str:
+def _has(table: Scan, column: str) -> str:
     """What a column has; not the values of an ENUM, which are those of rows."""
     return f"column {column!r} has {re.sub(r'ENUM[(].*[)]', 'ENUM', table.types[column], flags=re.DOTALL)} values"
 
 
-def _check_key(table: Table, key: str, key_type: str) -> None:
+def _check_key(table: Scan, key: str, key_type: str) -> None:
     kind, what = table.types[key], _has(table, key)
     plain = TEXTS.fullmatch(kind) or INTEGERS.fullmatch(kind)
     if plain or (key_type == "as stored" and kind == "BLOB"):
@@ -59,7 +56,7 @@ def _check_key(table: Table, key: str, key_type: str) -> None:
     raise InputError(f"{what}, and keys are text, bytes or 64-bit integers; {fix}")
 
 
-def _check_domain(table: Table, key: str, key_type: str) -> None:
+def _check_domain(table: Scan, key: str, key_type: str) -> None:
     kind = table.types[key]
     if reads_integers(kind, key_type) or (INTEGERS.fullmatch(kind) and key_type != "text"):
         return
@@ -69,14 +66,14 @@ def _check_domain(table: Table, key: str, key_type: str) -> None:
     raise InputError(f"keys must be integers below domain=, and {_has(table, key)}; {fix}")
 
 
-def _check_user(table: Table, user: str) -> None:
+def _check_user(table: Scan, user: str) -> None:
     kind = table.types[user]
     if not tells_users_apart(kind):
         fix = table.cast(user, "BIGINT" if kind in ("FLOAT", "DOUBLE") else "VARCHAR")
         raise InputError(f"{_has(table, user)}, and users are text, bytes, integers, dates or truth values; {fix}")
 
 
-def _check_value(table: Table, value: str, real: bool) -> None:
+def _check_value(table: Scan, value: str, real: bool) -> None:
     kind = table.types[value]
     if not _NUMBERS.fullmatch(kind):
         fix = table.cast(value, "BIGINT") if kind == "BOOLEAN" else "name another column"

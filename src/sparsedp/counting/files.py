@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import InputError, ParameterError, reason_of
-from .scans import StreamedTable, Table, check_columns, checked, described, literal, nearest, quoted
+from .scans import Scan, StreamedScan, check_columns, checked, described, literal, nearest, quoted
 from .separated import Dialect, batches_of, header_of
 
 # How files are read, by the end of their name. A text format has no types, so its keys and users are text.
@@ -95,7 +95,7 @@ def of_files(
     pattern: str | None,
     reading: Reading,
     complaints: list[InputError],
-) -> Table:
+) -> Scan:
     """The table in files of one kind; what a stream of theirs complains about while it is read goes to `complaints`."""
     kinds = {_kind_of(file)[0] for file in files}
     if len(kinds) > 1:
@@ -221,7 +221,7 @@ def _separated(
     reading: Reading,
     folders: list[dict[str, str | None]],
     complaints: list[InputError],
-) -> Table:
+) -> Scan:
     """Files of separated values, columns by the names in their first records."""
     import pyarrow
 
@@ -256,7 +256,7 @@ def _separated(
     def batches() -> Any:
         return pyarrow.RecordBatchReader.from_batches(schema, pieces())
 
-    return StreamedTable(connection, "events", dict.fromkeys(columns, "VARCHAR"), batches=batches)
+    return StreamedScan(connection, "events", dict.fromkeys(columns, "VARCHAR"), batches=batches)
 
 
 def _dialect_of(file: str, reading: Reading) -> Dialect:

@@ -9,10 +9,10 @@ from typing import Any
 from ..errors import InputError
 from ..keys.arrow import column_names, errors_of_polars, read
 from ..keys.containers import has, is_a, is_scanner
-from .scans import StreamedTable, Table, check_columns, checked
+from .scans import Scan, StreamedScan, check_columns, checked
 
 
-def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Table:
+def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Scan:
     """The columns of a query of polars, batch by batch where polars can: it may be larger than memory."""
     import pyarrow
 
@@ -39,7 +39,7 @@ def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: l
 
     connection.register("events", empty)
     described = checked(connection, "events", columns)
-    return StreamedTable(connection, "events", described.types, batches=batches)
+    return StreamedScan(connection, "events", described.types, batches=batches)
 
 
 def _selected(frame: Any, columns: list[str]) -> Any:
@@ -54,7 +54,7 @@ def _selected(frame: Any, columns: list[str]) -> Any:
     return frame.select(polars.selectors.by_name(*columns)).with_columns(words)
 
 
-def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None) -> Table:
+def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None) -> Scan:
     """A table that speaks Arrow."""
     if not (has(source, "__arrow_c_stream__") or has(source, "__dataframe__") or is_scanner(source)):
         kinds = "a path, a list of paths, a DuckDB relation, a LazyFrame or Dataset, or a table that speaks Arrow"

@@ -11,7 +11,7 @@ from ..errors import InputError
 
 
 @dataclass(frozen=True)
-class Table:
+class Scan:
     """A table that DuckDB can scan: SQL that names it, the types of its columns, and the connection that knows it."""
 
     connection: Any
@@ -42,7 +42,7 @@ _PANDAS = {"BIGINT": "Int64", "VARCHAR": "string"}
 
 
 @dataclass(frozen=True)
-class StreamedTable(Table):
+class StreamedScan(Scan):
     """A table that is streamed anew into each query, since a stream can be read once."""
 
     batches: Callable[[], Any] = field(kw_only=True)
@@ -52,7 +52,7 @@ class StreamedTable(Table):
         return super().query(sql)
 
 
-class RelationTable(Table):
+class RelationScan(Scan):
     """A relation of the caller's own connection."""
 
     binary_text = False
@@ -76,11 +76,11 @@ def described(connection: Any, sql: str) -> dict[str, str]:
     return {row[0]: row[1] for row in connection.sql(f"DESCRIBE FROM {sql}").fetchall()}
 
 
-def checked(connection: Any, sql: str, columns: list[str], path: str | None = None, pandas: bool = False) -> Table:
+def checked(connection: Any, sql: str, columns: list[str], path: str | None = None, pandas: bool = False) -> Scan:
     """The table that SQL names, if it has the columns."""
     types = described(connection, sql)
     check_columns(types, columns)
-    return Table(connection, sql, types, path, pandas)
+    return Scan(connection, sql, types, path, pandas)
 
 
 def check_columns(names: Iterable[str], columns: list[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +13,10 @@ from .. import _native
 from ..errors import InputError, MissingDependencyError, ParameterError
 from ..keys.arrow import key_ids
 from ..keys.hashing import KeyKind, KeySpace, Partition
-from ..planning.plans import positive_fraction
-from ..privacy.contributions import Contribution
 from ..privacy.randomness import Words
 from ..structures.table import LARGEST_COUNT
 from .canonical import SPARK_INTEGERS, SPARK_USERS, spark_order_of
-from .local import UNITS_PER_STEP, contribution_of
+from .request import Counting
 from .scans import check_columns
 
 if TYPE_CHECKING:
@@ -37,47 +34,19 @@ class Query:
     """The rows of a DataFrame that count, each user's contribution bounded."""
 
     df: DataFrame
-    key: str
-    user: str | None
-    value: str | None
-    contribution: Contribution
-    step: Fraction | None
-    signed: bool
-    drop: bool
+    asked: Counting
 
     @classmethod
-    def create(
-        cls,
-        df: DataFrame,
-        key: str,
-        user: str | None,
-        value: str | None,
-        max_keys: int | None,
-        max_per_key: float,
-        step: float | None,
-        signed: bool,
-        nulls: str,
-    ) -> Query:
-        """The query, its parameters and columns checked; no row is read."""
+    def create(cls, df: DataFrame, counting: Counting) -> Query:
+        """The query, its columns checked; no row is read."""
         try:
             import pyspark  # noqa: F401
         except ImportError:
             raise MissingDependencyError("Spark releases need pyspark: pip install 'sparsedp[spark]'") from None
-        if nulls not in ("refuse", "drop"):
-            raise ParameterError(f"nulls must be 'refuse' or 'drop', got {nulls!r}")
-        contribution = contribution_of(user, value, max_keys, max_per_key, step)
-        query = cls(
-            df,
-            key,
-            user,
-            value,
-            contribution,
-            None if step is None else positive_fraction("step", step),
-            bool(signed),
-            nulls == "drop",
-        )
+        query = cls(df, counting)
+        key, user, value = counting.key, counting.user, counting.value
         types = dict(df.dtypes)
-        check_columns(types, [name for name in (key, user, value) if name is not None])
+        check_columns(types, counting.columns)
         if query.key_type not in KEY_KINDS:
             raise InputError(
                 f"column {key!r} has {query.key_type} values, and keys are text, bytes or 64-bit integers; cast it, "
@@ -91,28 +60,18 @@ class Query:
             )
         if value is not None:
             kind = types[value]
-            if step is None and kind not in INTEGER_TYPES:
+            if counting.grid is None and kind not in INTEGER_TYPES:
                 raise InputError(f"column {value!r} has {kind} values; pass step=, the grid of the sums, or cast it")
             if kind not in (*INTEGER_TYPES, "float", "double") and not kind.startswith("decimal"):
                 raise InputError(f"column {value!r} has {kind} values, and values to sum must be numbers; cast it")
-        if query.most_units > LARGEST_COUNT:
-            raise ParameterError(f"max_per_key must be below 2^61 units of step/2^20, got {max_per_key}")
+        if counting.most_units > LARGEST_COUNT:
+            raise ParameterError(f"max_per_key must be below 2^61 units of step/2^20, got {counting.max_per_key}")
         return query
 
     @property
     def key_type(self) -> str:
         """Spark's name of the keys' type."""
-        return str(dict(self.df.dtypes)[self.key])
-
-    @property
-    def unit(self) -> Fraction:
-        """What one of the summed integers stands for."""
-        return Fraction(1) if self.step is None else self.step / UNITS_PER_STEP
-
-    @property
-    def most_units(self) -> int:
-        """What a user may contribute to a key."""
-        return int(self.contribution.per_key / self.unit)
+        return str(dict(self.df.dtypes)[self.asked.key])
 
     def column(self, name: str) -> Column:
         """A column by its name, whatever letters it has."""
@@ -126,20 +85,22 @@ class Query:
 
         nullable = {field.name for field in self.df.schema.fields if field.nullable}
         faults = {}
-        for name in (self.key, self.user, self.value):
-            if name in nullable and not self.drop and name is not None:
+        for name in self.asked.columns:
+            if name in nullable and not self.asked.drop:
                 faults[f"column {name!r} is null"] = self.column(name).isNull()
         if domain is not None:
-            number = self.column(self.key)
+            number = self.column(self.asked.key)
             outside = number < 0 if domain >> 63 else (number < 0) | (number >= domain)
-            faults[f"column {self.key!r} is not in [0, {domain})"] = outside
-        if self.value is not None:
-            value = self.column(self.value).cast("double")
-            if self.step is not None:
+            faults[f"column {self.asked.key!r} is not in [0, {domain})"] = outside
+        if self.asked.value is not None:
+            value = self.column(self.asked.value).cast("double")
+            if self.asked.grid is not None:
                 infinite = value.isin(float("inf"), float("-inf"))
-                faults[f"column {self.value!r} is not finite"] = value.isNotNull() & (functions.isnan(value) | infinite)
-            if not self.signed:
-                faults[f"column {self.value!r} is negative (pass signed=True to allow it)"] = value < 0
+                faults[f"column {self.asked.value!r} is not finite"] = value.isNotNull() & (
+                    functions.isnan(value) | infinite
+                )
+            if not self.asked.signed:
+                faults[f"column {self.asked.value!r} is negative (pass signed=True to allow it)"] = value < 0
         return faults
 
     def refuse_bad_rows(self, domain: int | None = None) -> None:
@@ -164,37 +125,37 @@ class Query:
         """Keys and bounded contributions (k, n): one shuffle by user."""
         from pyspark.sql import Window, functions
 
-        columns = [self.column(self.key).alias("k")]
-        if self.user is not None:
-            columns.append(self.column(self.user).alias("u"))
-        if self.value is not None:
+        columns = [self.column(self.asked.key).alias("k")]
+        if self.asked.user is not None:
+            columns.append(self.column(self.asked.user).alias("u"))
+        if self.asked.value is not None:
             columns.append(self._units.alias("v"))
         rows = self.df.select(*columns)
-        if self.drop:
+        if self.asked.drop:
             rows = rows.dropna()
-        if self.user is None:
-            own = functions.lit(1).cast("bigint") if self.value is None else self._bounded(functions.col("v"))
+        if self.asked.user is None:
+            own = functions.lit(1).cast("bigint") if self.asked.value is None else self._bounded(functions.col("v"))
             return rows.select("k", own.alias("n"))
-        own = functions.count(functions.lit(1)) if self.value is None else functions.sum("v")
+        own = functions.count(functions.lit(1)) if self.asked.value is None else functions.sum("v")
         # One shuffle serves both: what is partitioned by user is so by user and key.
         each = rows.repartition("u").groupBy("u", "k").agg(self._bounded(own).alias("n"))
         # The key decides between equal hashes: all else could depend on other users' rows.
         kinds = dict(self.df.dtypes)
-        hashed = spark_order_of(functions.col("u"), kinds[self.user], functions.col("k"), kinds[self.key])
+        hashed = spark_order_of(functions.col("u"), kinds[self.asked.user], functions.col("k"), kinds[self.asked.key])
         order = Window.partitionBy("u").orderBy(hashed, "k")
         ranked = each.withColumn("rank", functions.row_number().over(order))
-        return ranked.where(functions.col("rank") <= self.contribution.keys).select("k", "n")
+        return ranked.where(functions.col("rank") <= self.asked.contribution.keys).select("k", "n")
 
     @property
     def _units(self) -> Column:
         """A value in whole units. Integers have one sum; that of floats depends on the order, and so on other rows."""
         from pyspark.sql import functions
 
-        assert self.value is not None
-        value = self.column(self.value)
-        if self.step is not None:
+        assert self.asked.value is not None
+        value = self.column(self.asked.value)
+        if self.asked.grid is not None:
             low, high = (functions.lit(sign * float(LARGEST_COUNT)) for sign in (-1, 1))
-            scaled = value.cast("double") * float(1 / self.unit)
+            scaled = value.cast("double") * float(1 / self.asked.unit)
             value = functions.floor(functions.least(functions.greatest(scaled, low), high))
         return value.cast("decimal(38,0)")  # a sum of bigints could overflow
 
@@ -202,8 +163,8 @@ class Query:
         """A total cut to what a user may contribute to a key, in units."""
         from pyspark.sql import functions
 
-        most = self.most_units
-        least = -most if self.signed else 0
+        most = self.asked.most_units
+        least = -most if self.asked.signed else 0
         low, high = (functions.lit(limit).cast("decimal(38,0)") for limit in (least, most))
         return functions.least(functions.greatest(total.cast("decimal(38,0)"), low), high).cast("bigint")
 
@@ -214,7 +175,7 @@ def rows_by_part(query: Query, space: KeySpace, partition: Partition, kept: bool
     from pyspark.sql import functions
 
     # Partial sums must not be cut, or what is cut would depend on which rows came together.
-    combines = not query.signed or query.most_units <= LARGEST_COUNT // _COMBINED_ROWS
+    combines = not query.asked.signed or query.asked.most_units <= LARGEST_COUNT // _COMBINED_ROWS
 
     def fingerprints(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _fingerprints(batches, space, partition, combines)

@@ -17,7 +17,7 @@ from ..errors import InputError, ParameterError
 from ..keys.containers import is_dataset, is_lazy_frame
 from .files import Reading, listed, matching, of_files
 from .frames import of_arrow, of_lazy_frame
-from .scans import RelationTable, Table, check_columns, checked, literal
+from .scans import RelationScan, Scan, check_columns, checked, literal
 
 DATABASE_SHARE = 0.85  # of the memory that counting may use
 
@@ -29,7 +29,7 @@ def open_table(
     memory_limit: str | None,
     reading: Reading | None = None,
     value: str | None = None,
-) -> Iterator[Table]:
+) -> Iterator[Scan]:
     """The table of a source, with at least the given columns; what it spills to disk is gone afterwards."""
     import duckdb
 
@@ -104,7 +104,7 @@ def _open(
     reading: Reading,
     value: str | None,
     complaints: list[InputError],
-) -> Table:
+) -> Scan:
     if _is_path(source):
         pattern = os.fsdecode(source)
         return of_files(connection, matching(pattern), columns, pattern, reading, complaints)
@@ -123,7 +123,7 @@ def _is_path(source: object) -> bool:
     return isinstance(source, (str, os.PathLike))
 
 
-def _of_relation(relation: Any, columns: list[str]) -> Table:
+def _of_relation(relation: Any, columns: list[str]) -> Scan:
     types = dict(zip(relation.columns, map(str, relation.types), strict=True))
     check_columns(types, columns)
-    return RelationTable(relation, "source", types)
+    return RelationScan(relation, "source", types)

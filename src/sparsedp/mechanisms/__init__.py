@@ -1,68 +1,52 @@
-"""The mechanisms, one file per row of the comparison, and their registry."""
+"""The mechanisms, one file per row of the comparison: a plan from public parameters, a build, and a reader.
+
+Knows privacy, keys and structures. A mechanism registers itself by subclassing `Plan`; a new one is a new file here and
+nothing else. Hands out `MECHANISMS`, `create_plan`, and what plans and readers have in common.
+"""
 
 from __future__ import annotations
 
 import difflib
-import inspect
+from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
 
 from ..errors import ParameterError
-from ..privacy.neighbours import check_number
-from .alp import AlpPlan
-from .base import Arrays, ArrayShape, DivisiblePlan, ErrorPrediction, Parts, Plan, Reader, check_privacy, tables_of
-from .compact import CompactPlan
-from .laplace import LaplacePlan
+from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, ErrorPrediction, Plan, check_privacy
+from .options import MechanismOptions
 from .problem import LEFT_OUT, Problem
-from .retrieval import RetrievalPlan
+from .reading import Arrays, Parts, Reader, tables_of
 from .sizing import Sizing
-from .stability import StabilityPlan
-from .threshold import ThresholdPlan
-from .threshold_alp import ThresholdAlpPlan
-from .tight_alp import TightAlpPlan
 
 __all__ = [
     "LEFT_OUT",
     "MECHANISMS",
     "ArrayShape",
     "Arrays",
+    "Built",
     "DivisiblePlan",
     "ErrorPrediction",
+    "MechanismOptions",
     "Parts",
     "Plan",
     "Problem",
     "Reader",
     "Sizing",
+    "check_options",
     "check_privacy",
     "create_plan",
     "mechanism_named",
     "tables_of",
 ]
 
-Mechanism = (
-    type[LaplacePlan]
-    | type[ThresholdPlan]
-    | type[CompactPlan]
-    | type[AlpPlan]
-    | type[ThresholdAlpPlan]
-    | type[StabilityPlan]
-    | type[TightAlpPlan]
-    | type[RetrievalPlan]
-)
+for _module in iter_modules(__path__):
+    import_module(f".{_module.name}", __name__)
 
-_ALL: tuple[Mechanism, ...] = (
-    LaplacePlan,
-    ThresholdPlan,
-    CompactPlan,
-    AlpPlan,
-    ThresholdAlpPlan,
-    StabilityPlan,
-    TightAlpPlan,
-    RetrievalPlan,
-)
-MECHANISMS: dict[str, Mechanism] = {plan.mechanism: plan for plan in _ALL}
+MECHANISMS: dict[str, type[Plan]] = dict(sorted(REGISTERED.items(), key=lambda item: item[1].row))
 
 
-def mechanism_named(name: str) -> Mechanism:
+def mechanism_named(name: str) -> type[Plan]:
     """The mechanism of that name, or `ParameterError` with the nearest one."""
     if name in MECHANISMS:
         return MECHANISMS[name]
@@ -71,22 +55,28 @@ def mechanism_named(name: str) -> Mechanism:
     raise ParameterError(f"there is no mechanism {name!r}; {hint}")
 
 
-def create_plan(name: str, reason: str, problem: Problem, options: dict[str, object]) -> Plan:
-    """The plan of a mechanism with the given options, its privacy checked."""
+def check_options(name: str, problem: Problem, options: Mapping[str, object]) -> None:
+    """`ParameterError` for options that the mechanism does not have, and for what it cannot do."""
     mechanism = mechanism_named(name)
-    known = dict(list(inspect.signature(mechanism.create).parameters.items())[1:])
+    known = {option.name: option for option in mechanism.options}
     for option, value in options.items():
         if option not in known:
+            near = difflib.get_close_matches(option, known, n=1, cutoff=0.6)
             fix = f"it takes {', '.join(known)}" if known else "it takes no options"
+            fix = f"did you mean {near[0]!r}?" if near else fix
             raise ParameterError(f"mechanism {name!r} has no option {option!r}; {fix}")
-        if isinstance(known[option].default, float):
-            check_number(option, value)
+        known[option].check(value)
     if problem.parts > 1 and not issubclass(mechanism, DivisiblePlan):
         divisible = ", ".join(name for name, plan in MECHANISMS.items() if issubclass(plan, DivisiblePlan))
         raise ParameterError(f"mechanism {name!r} has one part only, got parts = {problem.parts}; use {divisible}")
     if problem.keep_keys and not mechanism.keeps_keys:
         keeping = ", ".join(name for name, plan in MECHANISMS.items() if plan.keeps_keys)
         raise ParameterError(f"mechanism {name!r} stores no keys that may be named; keep_keys needs {keeping}")
-    plan = mechanism.create(problem, **options)  # type: ignore[arg-type]  # checked above
+
+
+def create_plan(name: str, reason: str, problem: Problem, options: Mapping[str, object]) -> Plan:
+    """The plan of a mechanism with the given options, its privacy checked."""
+    check_options(name, problem, options)
+    plan = mechanism_named(name).create(problem, **options)
     check_privacy(plan)
-    return replace(plan, reason=reason)
+    return replace(plan, reason=reason)  # type: ignore[type-var]  # plans are dataclasses

@@ -22,8 +22,10 @@ from ..privacy.randomness import Randomness, Words
 from ..structures.embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability, estimate_bits
 from ..structures.rounding import LinearRounding
 from ..structures.table import Counts
-from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader
+from .base import ArrayShape, Plan
+from .options import ALPHA, SCALING, SIZE_FACTOR
 from .problem import Problem
+from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 
 # Without `upper`, counts beyond this many noise scales saturate.
 DEFAULT_UPPER_SCALES = 200
@@ -152,6 +154,9 @@ class AlpPlan(Plan):
     reason: str = Plan.reason
 
     mechanism = "alp"
+    row = 4
+    pure = True
+    options = (ALPHA, SIZE_FACTOR, SCALING)
     needs_size = True
 
     @classmethod

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,15 +23,14 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy.laws import TwoSided, float_up, precise
 from ..privacy.randomness import Randomness, Words
-from ..structures.table import LARGEST_COUNT, Counts, Table
+from ..structures.table import LARGEST_COUNT, Counts
 from . import notebook
+from .options import Option
 from .problem import Problem
+from .reading import Arrays, Estimates, Parts, Reader, tables_of
 from .sizing import EffectiveSize, Sizing
 
-Arrays: TypeAlias = dict[str, np.ndarray]
-Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
 ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
-Estimates: TypeAlias = npt.NDArray[np.float64]
 
 TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
 KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys.bytes": (np.uint8, (None,))}
@@ -58,17 +57,51 @@ class ErrorPrediction:
         return cls(value, float(np.abs(errors).mean()), float(errors.mean()), quantiles)
 
 
+class Built(NamedTuple):
+    """The arrays of one part, and which of its non-zero keys are in the table."""
+
+    arrays: Arrays
+    stored: npt.NDArray[np.bool_]
+
+
+# Every mechanism by its name; `mechanisms/__init__` imports them all, and puts them into the order of their rows.
+REGISTERED: dict[str, type[Plan]] = {}
+
+
 class Plan(ABC):
-    """Sizes, exact privacy and predicted error of one mechanism, from public parameters."""
+    """Sizes, exact privacy and predicted error of one mechanism, from public parameters.
+
+    A subclass that has a name is a mechanism, and is registered under it.
+    """
 
     mechanism: ClassVar[str]
+    row: ClassVar[int]  # in the comparison
+    pure: ClassVar[bool] = False  # whether it has plans with δ = 0
+    approximate: ClassVar[bool] = False  # whether it makes use of δ > 0
+    options: ClassVar[tuple[Option, ...]] = ()  # which `create` takes
     estimates_sign: ClassVar[bool] = False  # whether negative counts need no second release
     needs_size: ClassVar[bool] = False  # whether `nonzero` or `total` must be known or estimated
+    always_counts: ClassVar[bool] = False  # whether the number of keys is counted even where a bound is public
     keeps_keys: ClassVar[bool] = False  # whether stored keys may be published as they are
     coarsens: ClassVar[bool] = False  # whether counts move to a coarser grid when a cell has very little budget
 
     problem: Problem
     reason: str = "asked for by name"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "mechanism" in cls.__dict__:
+            REGISTERED[cls.mechanism] = cls
+
+    @classmethod
+    @abstractmethod
+    def create(cls, problem: Problem, *args: Any, **options: Any) -> Plan:
+        """The plan of a problem, or `ParameterError`; the options are those that the mechanism declares."""
+
+    @classmethod
+    def check(cls, problem: Problem, **options: Any) -> None:
+        """`ParameterError` for what `create` would refuse, without a search for the best plan where there is one."""
+        cls.create(problem, **options)
 
     @property
     @abstractmethod
@@ -109,9 +142,22 @@ class Plan(ABC):
         """What has to be estimated from the data, with a share of ε, before there can be a plan."""
         return EffectiveSize.plan(problem, share) if cls.needs_size and problem.entries is None else None
 
+    def counted(self, noisy: list[int]) -> Plan:
+        """The plan that knows the noisy numbers which its size was estimated from."""
+        return self
+
+    @classmethod
+    def draw_partition(cls, problem: Problem, randomness: Randomness) -> Partition:
+        """Which key belongs to which part; what it draws is public."""
+        return Partition(problem.parts, problem.hashed)
+
     @abstractmethod
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         """The arrays that are published. Ids are distinct and ascend, counts are positive."""
+
+    def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
+        """One part, for its share of the keys; here the only one."""
+        return Built(self.build(ids, counts, randomness), np.zeros(len(ids), np.bool_))
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         """What is wrong with arrays of the right shapes: small ones always, all of them if thorough."""
@@ -315,86 +361,16 @@ class Plan(ABC):
         return np.clip(estimates, *self.limits)
 
 
-class Built(NamedTuple):
-    """The arrays of one part, and which of its non-zero keys are in the table."""
-
-    arrays: Arrays
-    stored: npt.NDArray[np.bool_]
-
-
 class DivisiblePlan(Plan):
     """A plan whose release can be built in parts, each with a stream of its own, for its share of the keys."""
 
-    def draw_partition(self, randomness: Randomness) -> Partition:
-        """Which key belongs to which part; what it draws is public."""
-        return Partition(self.problem.parts, self.problem.hashed)
-
     @abstractmethod
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
-        """One part; ids are those of its keys, ascending, and counts positive."""
+        """One part; ids are those of its keys, distinct and ascending, and counts positive."""
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        part = self.build_part(0, self.draw_partition(randomness), ids, counts, randomness).arrays
-        return self.completed((part,))[0]
-
-
-class Reader(ABC):
-    """Answers lookups from the parts of one release of non-negative counts, in cells and unclamped."""
-
-    estimators: ClassVar[tuple[str, ...]] = ("paper",)  # the first is the default
-    priors: tuple[str, ...] = ("flat",)
-    plan: Plan
-
-    @abstractmethod
-    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        """The estimates of many ids, in an array of their own."""
-
-    @abstractmethod
-    def estimate_one(self, id: int) -> float:
-        """The default estimate of one id."""
-
-    def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
-        """The estimator and the prior, by default the first; `ParameterError` with those that this mechanism has."""
-        name = self.plan.mechanism
-        if estimator is not None and estimator not in self.estimators:
-            known = ", ".join(map(repr, self.estimators))
-            raise ParameterError(f"estimator of mechanism {name!r} must be one of {known}, got {estimator!r}")
-        if prior is not None and prior not in self.priors:
-            known = ", ".join(map(repr, self.priors))
-            raise ParameterError(f"prior of mechanism {name!r} must be one of {known}, got {prior!r}")
-        return estimator or self.estimators[0], prior or self.priors[0]
-
-    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """Bounds that each miss their true count with probability at most `failure`."""
-        estimates = self.estimate(ids, self.estimators[0], prior)
-        error = self.plan.error_with_probability_cells(failure)
-        return estimates - error, estimates + error
-
-    def sum(self, ids: Words) -> tuple[float, float]:
-        """The sum of unbiased estimates, and its variance."""
-        variance = self.plan.noise_variance
-        if variance is None:
-            raise ParameterError(f"mechanism {self.plan.mechanism!r} has no unbiased estimates to sum")
-        return float(self.estimate(ids, self.estimators[0], self.priors[0]).sum()), len(ids) * variance
-
-
-class ArrayReader(Reader):
-    """A reader that needs no more than a function of the arrays and the ids."""
-
-    def __init__(self, plan: Plan, estimate: Callable[[Words], Estimates]) -> None:
-        self.plan = plan
-        self._estimate = estimate
-
-    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return self._estimate(ids)
-
-    def estimate_one(self, id: int) -> float:
-        return float(self._estimate(np.array([id], np.uint64))[0])
-
-
-def tables_of(parts: Parts) -> list[Table]:
-    """The explicitly stored pairs of each part, if the mechanism has any."""
-    return [Table(arrays["table.ids"], arrays["table.values"]) for arrays in parts if "table.ids" in arrays]
+        part = self.build_part(0, self.draw_partition(self.problem, randomness), ids, counts, randomness)
+        return self.completed((part.arrays,))[0]
 
 
 def check_privacy(plan: Plan) -> None:

@@ -30,8 +30,9 @@ from ..privacy import bounds
 from ..privacy.laws import TwoSided, precise, round_up
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts, add_noise
-from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise
+from .base import ArrayShape, Plan, spread_noise
 from .problem import Problem
+from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 
 # Exponents of Mersenne primes 2^e - 1: the more bits, the larger the counts that fit.
 FIELD_EXPONENTS = (521, 607, 1279, 2203, 4253, 9689)
@@ -96,6 +97,8 @@ class CompactPlan(Plan):
     reason: str = Plan.reason
 
     mechanism = "compact"
+    row = 3
+    pure = True
 
     @classmethod
     def create(cls, problem: Problem) -> CompactPlan:

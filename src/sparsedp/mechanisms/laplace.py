@@ -18,8 +18,9 @@ from ..privacy import bounds
 from ..privacy.laws import TwoSided
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts, add_noise
-from .base import ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise
+from .base import ArrayShape, Plan, spread_noise
 from .problem import Problem
+from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 
 LARGEST_DOMAIN = 1 << 32
 
@@ -33,6 +34,8 @@ class LaplacePlan(Plan):
     reason: str = Plan.reason
 
     mechanism = "laplace"
+    row = 1
+    pure = True
     estimates_sign = True
 
     @classmethod

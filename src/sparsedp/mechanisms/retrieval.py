@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import _native
 from .._util.lazy import cached_property
-from .._util.progress import stage
+from .._util.progress import task
 from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy import bounds
@@ -31,8 +31,9 @@ from ..privacy.laws import TwoSided, float_up, log_bounds, precise
 from ..privacy.randomness import Randomness, Words, pieces
 from ..structures.linear_system import MOST_DEFECT, MOST_REDRAWS, LinearSystem
 from ..structures.table import Counts, Table, add_noise
-from .base import TABLE_SHAPES, Arrays, ArrayShape, Built, DivisiblePlan, Estimates, Parts, Plan, Reader, spread_noise
+from .base import TABLE_SHAPES, ArrayShape, Built, DivisiblePlan, Plan, spread_noise
 from .problem import LEFT_OUT, Problem
+from .reading import Arrays, Estimates, Parts, Reader
 from .sizing import Sizing
 from .slots import SlotReader
 from .support import SupportSize, margin, overflow, room, step_delta, step_multiplier
@@ -127,7 +128,9 @@ class RetrievalPlan(DivisiblePlan):
     reason: str = Plan.reason
 
     mechanism = "retrieval"
-    needs_size = True
+    row = 8
+    approximate = True
+    needs_size = always_counts = True
     coarsens = True
 
     @classmethod
@@ -263,7 +266,7 @@ class RetrievalPlan(DivisiblePlan):
         """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
         numbers, kept = np.empty(len(ids), np.uint64), np.empty(len(ids), np.bool_)
         stored_ids, stored_values = [ids[:0]], [counts[:0]]
-        with stage("Adding noise", len(ids)) as advance:
+        with task("Adding noise", len(ids)) as advance:
             for piece in pieces(len(ids)):
                 noisy = add_noise(counts[piece], self.buckets.noise, randomness)
                 stored = kept[piece] = noisy >= self.buckets.threshold

@@ -12,8 +12,8 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy import bounds
 from ..privacy.randomness import Words
-from .base import Estimates, Parts, Reader, tables_of
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
+from .reading import Estimates, Parts, Reader, tables_of
 
 if TYPE_CHECKING:
     from .retrieval import RetrievalPlan

@@ -16,8 +16,10 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..structures.table import StableStage
-from .base import Estimates, Plan, spread_noise
+from .base import Plan, spread_noise
+from .options import THRESHOLD_RULE
 from .problem import Problem
+from .reading import Estimates
 from .threshold import TablePlan
 
 
@@ -43,6 +45,9 @@ class StabilityPlan(TablePlan):
     reason: str = Plan.reason
 
     mechanism = "stability"
+    row = 6
+    approximate = True
+    options = (THRESHOLD_RULE,)
     keeps_keys = True
 
     @classmethod

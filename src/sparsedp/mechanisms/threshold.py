@@ -18,8 +18,10 @@ from ..keys.hashing import Partition
 from ..privacy import bounds
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts, PureStage, Stage
-from .base import ArrayShape, Built, DivisiblePlan, Estimates, Parts, Plan, Reader, spread_noise, tables_of
+from .base import ArrayShape, Built, DivisiblePlan, Plan, spread_noise
+from .options import STORED_ZEROS
 from .problem import Problem
+from .reading import Estimates, Parts, Reader, tables_of
 
 TABLE_ENTRY_NBYTES = 16
 LEAST_STORED_ZEROS = 1e-9
@@ -123,6 +125,9 @@ class ThresholdPlan(TablePlan):
     reason: str = Plan.reason
 
     mechanism = "threshold"
+    row = 2
+    pure = True
+    options = (STORED_ZEROS,)
 
     @classmethod
     def create(cls, problem: Problem, stored_zeros: float = 1.0) -> ThresholdPlan:

@@ -20,8 +20,10 @@ from ..privacy.laws import precise
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts, PureStage, StableStage, Stage
 from .alp import CROWDED, Embedding
-from .base import TABLE_SHAPES, ArrayReader, Arrays, ArrayShape, Estimates, Parts, Plan, Reader, spread_noise, tables_of
+from .base import TABLE_SHAPES, ArrayShape, Plan, spread_noise
+from .options import ALPHA, SCALING, SIZE_FACTOR, SPLIT, STORED_ZEROS, THRESHOLD_RULE
 from .problem import Problem
+from .reading import ArrayReader, Arrays, Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
@@ -42,6 +44,9 @@ class ThresholdAlpPlan(Plan):
     reason: str = Plan.reason
 
     mechanism = "threshold-alp"
+    row = 5
+    pure = approximate = True
+    options = (ALPHA, SIZE_FACTOR, SPLIT, SCALING, STORED_ZEROS, THRESHOLD_RULE)
     needs_size = True
 
     @classmethod

@@ -24,7 +24,7 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy import bounds
 from ..privacy.laws import log_bounds
-from ..privacy.neighbours import check_number
+from ..privacy.numbers import check_number
 from ..privacy.randomness import Randomness, Words
 from ..structures.balancing import Game
 from ..structures.decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above
@@ -32,11 +32,13 @@ from ..structures.embedding import BLOCK_BITS, Blocks
 from ..structures.ladder import MOST_HEIGHT, RATIO_BITS, Ladder
 from ..structures.table import Counts, PureStage, StableStage, Stage
 from ..structures.unbiased import Summands, summands
-from .base import ArrayShape, Built, DivisiblePlan, Estimates, Parts, Plan, Reader, spread_noise, tables_of
+from .base import ArrayShape, Built, DivisiblePlan, Plan, spread_noise
 from .fitted import Fit, FittedDecoder, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
 from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_factors, unstored_chances
+from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
 from .problem import Problem
+from .reading import Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable
 from .support import OVERFLOW_SHARE
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
@@ -68,6 +70,9 @@ class TightAlpPlan(DivisiblePlan):
     reason: str = Plan.reason
 
     mechanism = "tight-alp"
+    row = 7
+    pure = approximate = True
+    options = (BITS_PER_ENTRY, TARGET_ERROR, STORED_ZEROS, THRESHOLD_RULE)
     needs_size = True
     coarsens = True
     keeps_keys = True
@@ -157,10 +162,11 @@ class TightAlpPlan(DivisiblePlan):
     def shared_shapes(self) -> dict[str, ArrayShape]:
         return {"embedding.values": (np.uint16, (1 << self.blocks.ladder.bits,))}
 
-    def draw_partition(self, randomness: Randomness) -> Partition:
+    @classmethod
+    def draw_partition(cls, problem: Problem, randomness: Randomness) -> Partition:
         """Parts are ranges of blocks, so placements are seeded as those of the blocks are."""
         first, second, row = randomness.words(3).tolist()
-        return Partition(self.problem.parts, self.problem.hashed, (first, second, row))
+        return Partition(problem.parts, problem.hashed, (first, second, row))
 
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
         """Stored keys leave the embedding."""

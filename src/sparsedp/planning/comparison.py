@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from ..errors import MissingDependencyError, ParameterError
 from ..mechanisms import MECHANISMS, Plan, create_plan, notebook
-from .plans import make_problem, resolve_mechanism
+from .choosing import on_its_grid
+from .request import Request
 
 NOTES = """\
 reads: memory words per lookup · mean error, maximum: bounds on expectations, for the worst true value
@@ -93,26 +94,24 @@ def compare(
     step: float | None = None,
     signed: bool = False,
 ) -> Comparison:
-    """Every mechanism for the same public parameters: space, access, expected error and tail error."""
-    problem = make_problem(
-        epsilon=epsilon,
-        delta=delta,
-        nonzero=nonzero,
-        domain=domain,
-        upper=upper,
-        total=total,
-        sensitivity=sensitivity,
-        step=step,
-        signed=signed,
-    )
-    rows = []
-    for name in MECHANISMS:
+    """Every mechanism for the same public parameters: space, access, expected error and tail error.
+
+    Parameters are those of `release`.
+    """
+    return make_comparison(Request.of(locals()))
+
+
+def make_comparison(request: Request) -> Comparison:
+    """Every mechanism for one request."""
+    problem, rows = request.problem, []
+    for name, mechanism in MECHANISMS.items():
         variants = [(name, problem)]
-        if name.endswith("-alp") and delta > 0:
+        if mechanism.pure and mechanism.approximate and problem.delta > 0:
             variants = [(name, replace(problem, delta=0.0)), (f"{name}, δ > 0", problem)]
         for label, variant in variants:
             try:
-                rows.append(ComparisonRow(label, create_plan(*resolve_mechanism(variant, name), {})))
+                plan = create_plan(name, Plan.reason, on_its_grid(variant, mechanism), {})
+                rows.append(ComparisonRow(label, plan))
             except (ParameterError, MissingDependencyError) as error:
                 rows.append(ComparisonRow(label, None, f"not possible: {error}"))
     return Comparison(tuple(rows))

@@ -91,32 +91,3 @@ def shown(value: Fraction) -> str:
         return f"{float(value):g}"
     except OverflowError:
         return f"{to_decimal(value):.3g}"
-
-
-def check_epsilon(epsilon: float) -> float:
-    """A positive finite ε, or `ParameterError`."""
-    value = check_number("epsilon", epsilon)
-    if value <= 0:
-        raise ParameterError(f"epsilon must be positive, got {epsilon}")
-    return value
-
-
-def check_delta(delta: float) -> float:
-    """A δ in [0, 1), or `ParameterError`."""
-    value = check_number("delta", delta)
-    if not 0 <= value < 1:
-        raise ParameterError(f"delta must be in [0, 1), got {delta}")
-    return value
-
-
-def check_number(name: str, value: object) -> float:
-    """A finite real number, or `ParameterError`."""
-    try:
-        if isinstance(value, (bool, str, bytes)):
-            raise TypeError
-        number = float(value)  # type: ignore[arg-type]  # whatever it is, the next lines say so
-        if not math.isfinite(number):
-            raise ValueError
-    except (TypeError, ValueError, OverflowError):
-        raise ParameterError(f"{name} must be a finite number, got {value!r}") from None
-    return number

@@ -71,8 +71,7 @@ class Randomness:
             self._own.setdefault(process, (threading.Lock(), keystream))  # of several threads, the first one's counts
         return self._own[process]
 
-    @property
-    def parts(self) -> PartStreams:
+    def part_streams(self) -> PartStreams:
         """Streams of their own for the parts of a release."""
         return PartStreams(None, os.urandom(32))
 
@@ -106,9 +105,10 @@ class ReproducibleRandomness(Randomness):
         self._seed = seed
         super().__init__()
 
-    @property
-    def parts(self) -> PartStreams:
-        return PartStreams(self._seed, self._key())
+    def part_streams(self) -> PartStreams:
+        """Other ones each time: releases that are made with the same stream must not have the same noise."""
+        seed = f"{self._seed}, release {self.words(1)[0]:016x}"
+        return PartStreams(seed, hashlib.sha256(f"sparsedp reproducible coins {seed}".encode()).digest())
 
     def _key(self) -> bytes:
         return hashlib.sha256(f"sparsedp reproducible stream {self._seed}".encode()).digest()

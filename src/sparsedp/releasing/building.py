@@ -5,28 +5,29 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
-from ..errors import OverloadWarning, ParameterError
+from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
+from ..errors import OverloadWarning
 from ..format.files import check_new, finish_parts, staged, write_part
-from ..keys.hashing import KeySpace, Partition
-from ..keys.kept import keep
-from ..mechanisms import Arrays, DivisiblePlan, Parts, Plan, Problem, Sizing, create_plan, mechanism_named
-from ..mechanisms.retrieval import RetrievalPlan
-from ..planning.plans import check_sizing_share, make_problem, positive_fraction, resolve_mechanism, weighed
-from ..privacy.contributions import BoundedCounts, Contribution
+from ..keys.columns import rereadable_keys
+from ..keys.hashing import KeyKind, KeySpace, Partition
+from ..planning.drafts import Draft, draft
+from ..planning.request import Request
+from ..privacy.contributions import BoundedCounts
 from ..privacy.randomness import Randomness, Words, fresh_randomness
-from ..structures.table import Counts
-from .inputs import Cells, CountsLike, Pairs, Sums, check_key_type, check_row, cut, key_ids, read_pairs
-from .named import NamedCells, Rows, distinct_rows, named_cells, named_sums, rereadable
-from .parts import PartWork, Values
+from .cells import NamedSums, Rows, Sums, distinct_rows
+from .inputs import CountsLike, Pairs, check_key_type, check_row, key_ids, read_pairs
+from .parts import planned
 from .published import Release, load
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ..mechanisms import MechanismOptions
 
 
 def release(
@@ -49,7 +50,7 @@ def release(
     sizing_share: float | None = None,
     ledger: LedgerLike | None = None,
     dataset: str = DEFAULT_DATASET,
-    **options: object,
+    **options: Unpack[MechanismOptions],
 ) -> Release:
     """Release counts with (ε, δ)-differential privacy.
 
@@ -97,82 +98,24 @@ def release(
         Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
 
     """
-    account = None if ledger is None else account_of(ledger, dataset)
+    counted = counts if isinstance(counts, BoundedCounts) else None
+    request = Request.of(locals(), counted)
     check_row(counts, domain)
-    distance: float | Fraction = 1 if sensitivity is None else sensitivity
-    grid: float | Fraction | None = step
-    if type(counts) is BoundedCounts:
-        distance, grid, signed = _as_counted(counts, sensitivity, step, signed)
-    problem = make_problem(
-        epsilon=epsilon,
-        delta=delta,
-        nonzero=nonzero,
-        total=total,
-        upper=upper,
-        domain=domain,
-        sensitivity=distance,
-        step=grid,
-        signed=signed,
-        contribution=counts.contribution if type(counts) is BoundedCounts else None,
-        parts=parts,
-        keep_keys=keep_keys,
-    )
-    share = check_sizing_share(sizing_share)
-    stated = check_key_type(key_type, problem.hashed)
-    # A dry run on the public parameters: whatever is wrong with them is said before the data is read.
-    draft = draft_plan(problem, mechanism, share, options)
-    plan = draft.finish()
-
-    pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
-    randomness = fresh_randomness()
-    space = KeySpace.draw(None if problem.hashed else problem.domain, randomness)
-    if keep_keys:
-        pairs = rereadable(pairs)
-    ids, space = key_ids(pairs, space, stated)
-    rows = distinct_rows(ids, pairs) if keep_keys else None
-    if path is not None:
-        check_new(Path(path), parts)
-    # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
-    with spending(account, problem.epsilon, problem.delta, draft.label):
-        built = _build(draft, plan, space, ids, pairs, rows, randomness, None if path is None else Path(path))
-    return told(built)
+    account = None if ledger is None else account_of(ledger, dataset)
+    stated = check_key_type(key_type, request.problem.hashed)
+    return told(publish(draft(request), counts, stated, None if path is None else Path(path), account))
 
 
-def _build(
-    draft: Draft,
-    plan: Plan,
-    space: KeySpace,
-    ids: Words,
-    pairs: Pairs,
-    rows: Rows | None,
-    randomness: Randomness,
-    path: Path | None,
+def publish(
+    drafted: Draft, counts: CountsLike, key_kind: KeyKind | None, path: Path | None, account: Account | None
 ) -> Release:
-    """The release; rows are those whose keys are kept."""
-    if plan.problem.parts > 1 and rows is None:
-        assert isinstance(plan, DivisiblePlan)
-        return _release_by_parts(draft, plan, space, ids, pairs, randomness, path)
-    neighbours, upper = draft.problem.neighbours, draft.problem.upper_cells
-    sums = Sums.of(ids, pairs) if rows is None else named_sums(ids, rows, pairs)
-    counts = sums.cells(neighbours, randomness)
-    if draft.sizing is not None:
-        plan = draft.finish(draft.sizing.noisy([draft.sizing.count(counts, upper)], randomness))
-        if not draft.builds_what_it_counted(plan):  # real values are rounded anew, so that the two compose
-            counts = sums.cells(neighbours, randomness)
-    cells = _cells_of(sums, counts, pairs, rows, upper)
-    del sums
-    sides = _build_sides(plan, cells, randomness)
-    built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
-    if path is None:
-        return built
-    built.save(path)
-    return load(path, allow_reproducible=randomness.reproducible)
-
-
-def _cells_of(sums: Sums, counts: Counts, pairs: Pairs, rows: Rows | None, upper: int | None) -> Cells:
-    if rows is None:
-        return Cells(*cut(sums.ids, counts, upper))
-    return named_cells(sums.ids, counts, pairs, rows, upper)
+    """Read the data, debit the account, build the release, and write it if there is a path."""
+    data = _Data.read(counts, key_kind, drafted)
+    if path is not None:
+        check_new(path, drafted.problem.parts)
+    # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
+    with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
+        return _build(drafted, data, path)
 
 
 def told(release: Release) -> Release:
@@ -182,176 +125,63 @@ def told(release: Release) -> Release:
     return release
 
 
-def check_parameters(
-    contribution: Contribution,
-    *,
-    epsilon: float,
-    delta: float = 0.0,
-    mechanism: str = "auto",
-    nonzero: int | None = None,
-    total: float | None = None,
-    upper: float | None = None,
-    domain: int | None = None,
-    step: float | None = None,
-    signed: bool = False,
-    parts: int = 1,
-    keep_keys: bool = False,
-    **options: object,
-) -> Plan:
-    """The plan of a release of events that are not counted yet, or `ParameterError`.
-
-    If the size has to be estimated, this plan is for the smallest one.
-    """
-    problem = make_problem(
-        epsilon=epsilon,
-        delta=delta,
-        nonzero=nonzero,
-        total=total,
-        upper=upper,
-        domain=domain,
-        sensitivity=contribution.total,
-        step=step,
-        signed=signed,
-        contribution=contribution,
-        parts=parts,
-        keep_keys=keep_keys,
-    )
-    return draft_plan(problem, mechanism, None, options).finish()
-
-
-def _as_counted(
-    counts: BoundedCounts, sensitivity: float | None, step: float | None, signed: bool
-) -> tuple[Fraction, Fraction | None, bool]:
-    """Sensitivity, step and sign of counts that know them; others that are given must not promise more privacy."""
-    bound = counts.contribution.total
-    if sensitivity is not None and positive_fraction("sensitivity", sensitivity) < bound:
-        least = f"at least {float(bound):g}, which one user may change ({counts.contribution})"
-        raise ParameterError(f"sensitivity must be {least}, got {sensitivity}")
-    if step is not None and (counts.step is None or positive_fraction("step", step) != counts.step):
-        raise ParameterError(f"step must be that of the counts ({counts.step}), got {step}; pass it to count() only")
-    return max(bound, Fraction(sensitivity or 0)), counts.step, signed or counts.signed
-
-
 @dataclass(frozen=True)
-class Draft:
-    """A plan but for its size, which may have to be estimated from the data."""
+class _Data:
+    """The data, checked completely, with the ids of its keys; only the public hash seed has been drawn for them."""
 
-    problem: Problem
-    name: str
-    reason: str
-    options: dict[str, object]
-    sizing: Sizing | None
-    open: bool  # whether the size may still decide for another mechanism
+    pairs: Pairs
+    ids: Words
+    space: KeySpace
+    rows: Rows | None  # ascending by id, if keys will be named
+    randomness: Randomness
 
-    @property
-    def label(self) -> str:
-        """The mechanism, for the books."""
-        return f"{self.name} or tight-alp" if self.open else self.name
+    @classmethod
+    def read(cls, counts: CountsLike, key_kind: KeyKind | None, drafted: Draft) -> _Data:
+        """`InputError` with the position of what is malformed."""
+        problem = drafted.request.problem  # values come on the grid of the request, whatever grid the mechanism has
+        pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
+        if problem.keep_keys:  # ids and names come from the same
+            pairs = replace(pairs, keys=rereadable_keys(pairs.keys))
+        randomness = fresh_randomness()
+        space = KeySpace.draw(None if problem.hashed else problem.domain, randomness)
+        ids, space = key_ids(pairs, space, key_kind)
+        return cls(pairs, ids, space, distinct_rows(ids, pairs.keys) if problem.keep_keys else None, randomness)
 
-    def finish(self, noisy: list[int] | None = None) -> Plan:
-        """The plan, its size known; without one, of the size that public bounds tell, or of the smallest."""
-        if self.sizing is None:
-            return create_plan(self.name, self.reason, self.problem, self.options)
-        problem = self.sizing.sized(self.problem, self.sizing.unknown(self.problem) if noisy is None else noisy)
-        plan = create_plan(self.name, self.reason, problem, self.options)
-        if noisy is None:
-            return plan
-        if isinstance(plan, RetrievalPlan):
-            plan = plan.counted(noisy)
-        return weighed(plan, problem) if self.open else plan
+    def by_part(self, partition: Partition) -> list[Sums]:
+        """The sums of each part's keys."""
+        if partition.parts == 1:
+            return [self._sums(slice(None) if self.rows is None else self.rows)]
+        part_of = partition.part_of(self.ids if self.rows is None else self.ids[self.rows])
+        order = np.argsort(part_of, kind="stable")  # what ascends by id still does within a part
+        edges = np.searchsorted(part_of[order], np.arange(1, partition.parts))
+        del part_of
+        rows = order if self.rows is None else self.rows[order]
+        return [self._sums(own) for own in np.split(rows, edges)]
 
-    def draw_partition(self, plan: DivisiblePlan, randomness: Randomness) -> Partition:
-        """Which key belongs to which part, whatever mechanism the size will decide for."""
-        if self.open:  # the parts of hashed keys are ranges of them, and the seeds are for the blocks of tight-alp
-            first, second, row = randomness.words(3).tolist()
-            return Partition(self.problem.parts, self.problem.hashed, (first, second, row))
-        return plan.draw_partition(randomness)
-
-    def builds_what_it_counted(self, plan: Plan) -> bool:
-        """Whether the cells of the size are those of the build, rounded once."""
-        return self.sizing is not None and self.sizing.of_built_cells and plan.mechanism == self.name
-
-
-def draft_plan(problem: Problem, mechanism: str, share: float | None, options: dict[str, object]) -> Draft:
-    """The plan of a problem, its size open if it has to be estimated."""
-    name, reason, problem = resolve_mechanism(problem, mechanism, share)
-    if mechanism == "auto" and problem.entries is not None:  # the public size decides, and costs nothing
-        chosen = weighed(create_plan(name, reason, problem, options), problem)
-        name, reason = chosen.mechanism, chosen.reason
-    # Where real values are rounded, the number and what `retrieval` is built from have the same coins: no choice then.
-    undecided = mechanism == "auto" and name == "retrieval" and problem.entries is None
-    undecided &= not problem.neighbours.real and (problem.hashed or problem.parts == 1)
-    draft = Draft(problem, name, reason, options, mechanism_named(name).sizing(problem, share), undecided)
-    if mechanism == "auto" and name == "retrieval":
-        try:
-            draft.finish()
-        except ParameterError:  # the other one may have a plan, or says what is wrong
-            return draft_plan(problem, "tight-alp", share, options)
-    return draft
+    def _sums(self, rows: Any) -> Sums:
+        values, unit = self.pairs.values, self.pairs.unit
+        if self.rows is not None:
+            return NamedSums.of_rows(self.ids, values, unit, self.pairs.keys, rows)
+        return Sums.of(self.ids[rows], values[rows], unit)
 
 
-def _release_by_parts(
-    draft: Draft,
-    plan: DivisiblePlan,
-    space: KeySpace,
-    ids: Words,
-    pairs: Pairs,
-    randomness: Randomness,
-    path: Path | None,
-) -> Release:
-    """Each part from its share of the data; with a path, its arrays are on disk before the next part is built."""
-    parts = plan.problem.parts
-    partition = draft.draw_partition(plan, randomness)
-    order = np.argsort(partition.part_of(ids), kind="stable")
-    edges = np.searchsorted(partition.part_of(ids[order]), np.arange(parts + 1)).tolist()
-
-    def share(part: int) -> tuple[int, Words, Values]:
-        rows = order[edges[part] : edges[part + 1]]
-        return part, ids[rows], pairs.values[rows]
-
-    work = PartWork(plan, partition, pairs.unit, randomness.parts)
-    if draft.sizing is not None:
-        counted = [work.size(*share(part), draft.sizing) for part in range(parts)]
-        plan = cast(DivisiblePlan, draft.finish(draft.sizing.noisy(counted, randomness)))
-        work = replace(work, plan=plan, counted=tuple(counted) if draft.builds_what_it_counted(plan) else None)
+def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
+    """One part after the other; with a path, its arrays are on disk before the next part is built."""
+    randomness, space = data.randomness, data.space
+    partition = drafted.draw_partition(randomness)
+    sums = data.by_part(partition)
+    plan, work = planned(
+        drafted, randomness, partition, lambda work, sizing: [work.size(at, own, sizing) for at, own in enumerate(sums)]
+    )
+    parts = range(partition.parts)
+    if path is not None and len(parts) > 1:
+        with staged(path) as directory:
+            digests = [write_part(directory, part, len(parts), work.build(part, sums.pop(0))) for part in parts]
+            finish_parts(directory, plan, space, randomness.reproducible, digests)
+        return load(path, allow_reproducible=randomness.reproducible)
+    sides = tuple(plan.completed(side) for side in zip(*(work.build(part, sums.pop(0)) for part in parts), strict=True))
+    built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
     if path is None:
-        built = zip(*(work.build(*share(part)) for part in range(parts)), strict=True)
-        sides = tuple(plan.completed(side) for side in built)
-        return Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
-    with staged(path) as directory:
-        digests = [write_part(directory, part, parts, work.build(*share(part))) for part in range(parts)]
-        finish_parts(directory, plan, space, randomness.reproducible, digests)
+        return built
+    built.save(path)
     return load(path, allow_reproducible=randomness.reproducible)
-
-
-def _build_sides(plan: Plan, cells: Cells, randomness: Randomness) -> tuple[Parts, ...]:
-    if plan.releases == 1:
-        return (plan.completed(_build_parts(plan, cells, randomness, 0)),)
-    return (
-        plan.completed(_build_parts(plan, cells[cells.counts > 0], randomness, 0)),
-        plan.completed(_build_parts(plan, cells[cells.counts < 0].negated(), randomness, 1)),
-    )
-
-
-def _build_parts(plan: Plan, cells: Cells, randomness: Randomness, side: int) -> Parts:
-    parts = plan.problem.parts
-    if not isinstance(plan, DivisiblePlan):
-        return (plan.build(cells.ids, cells.counts, randomness),)
-    partition = plan.draw_partition(randomness)
-    if parts == 1:
-        return (_build_part(plan, 0, partition, cells, randomness),)
-    cells = cells[np.argsort(partition.part_of(cells.ids), kind="stable")]  # ids ascend within each part
-    edges = np.searchsorted(partition.part_of(cells.ids), np.arange(parts + 1))
-    # A stream for each part: whoever builds it, and in whatever order.
-    return tuple(
-        _build_part(plan, part, partition, cells[begin:end], randomness.parts.noise(side, part))
-        for part, (begin, end) in enumerate(pairwise(edges.tolist()))
-    )
-
-
-def _build_part(plan: DivisiblePlan, part: int, partition: Partition, cells: Cells, randomness: Randomness) -> Arrays:
-    arrays, stored = plan.build_part(part, partition, cells.ids, cells.counts, randomness)
-    if not isinstance(cells, NamedCells):
-        return arrays
-    named = cells[stored]
-    return keep(arrays, named.ids, named.names)

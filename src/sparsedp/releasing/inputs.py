@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .. import _native
-from .._util.progress import stage
+from .._util.progress import task
 from ..errors import InputError, KeyTypeError, ParameterError
 from ..keys.arrow import (
     as_chunked_array,
@@ -30,35 +29,18 @@ from ..keys.arrow import (
     values_to_numpy,
 )
 from ..keys.containers import has, is_numpy_inside, is_pandas, is_table, is_unread, speaks_arrow, unmasked
-from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace, aligned
+from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace
 from ..privacy.contributions import BoundedCounts
-from ..privacy.neighbours import Neighbours
-from ..privacy.randomness import Randomness, Words
-from ..structures.rounding import round_integers, round_sums_to_grid, round_to_grid
-from ..structures.table import LARGEST_COUNT, Counts
+from ..privacy.randomness import Words
+from ..structures.table import Counts
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 # A Mapping, (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow), or a SciPy sparse row.
 CountsLike: TypeAlias = Any
 
 _NO_DOUBLE = ("must be exactly a 64-bit float", "convert it to int or float first")
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Ids, ascending, and their counts on the grid, none of them zero."""
-
-    ids: Words
-    counts: Counts
-
-    def __getitem__(self, which: slice | npt.NDArray[Any]) -> Self:
-        return replace(self, ids=self.ids[which], counts=self.counts[which])
-
-    def negated(self) -> Self:
-        """The same ids with their counts negated."""
-        return replace(self, counts=-self.counts)
 
 
 @dataclass(frozen=True)
@@ -247,61 +229,9 @@ def _refuse(bad: npt.NDArray[np.bool_], must: str, fix: str) -> None:
         raise InputError(f"value at position {int(np.argmax(bad))} {must}; {fix}")
 
 
-@dataclass(frozen=True)
-class Sums:
-    """Distinct ids, ascending, and what belongs to each: an integer, or a run of reals.
-
-    Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
-    """
-
-    ids: Words
-    values: npt.NDArray[np.float64] | Counts
-    starts: npt.NDArray[np.int64] | None  # of the runs of reals; None where each has one value
-    unit: Fraction
-
-    @classmethod
-    def of(cls, ids: Words, pairs: Pairs) -> Self:
-        """The values of equal ids together, in arrays of their own."""
-        if pairs.values.dtype.kind == "i":
-            ids, counts = _sorted(ids, aligned(pairs.values, np.int64))
-            distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
-            return cls(ids[:distinct], counts[:distinct], None, pairs.unit)
-        ids, carried = _sorted(ids, aligned(pairs.values, np.float64).view(np.int64))
-        reals = carried.view(np.float64)
-        first = np.ones(len(ids), np.bool_)
-        np.not_equal(ids[1:], ids[:-1], out=first[1:])
-        if first.all():
-            return cls(ids, reals, None, pairs.unit)
-        starts = np.flatnonzero(first)
-        return cls(ids[starts], reals, starts, pairs.unit)
-
-    def cells(self, neighbours: Neighbours, randomness: Randomness) -> Counts:
-        """The sums on the grid; with fresh coins at each call, where they have to be rounded."""
-        if self.values.dtype.kind == "i":
-            counts = self.values.view(np.int64)
-            return round_integers(counts, int(neighbours.step / self.unit), randomness) if neighbours.real else counts
-        reals = self.values.view(np.float64)
-        if self.starts is None:
-            return round_to_grid(reals, neighbours.step, randomness)
-        return round_sums_to_grid(reals, self.starts, neighbours.step, randomness)
-
-
-def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Randomness) -> tuple[Words, Counts]:
-    """Distinct ids, ascending, with the sum of their values on the grid, in arrays of their own."""
-    sums = Sums.of(ids, pairs)
-    return sums.ids, sums.cells(neighbours, randomness)
-
-
-def _sorted(ids: Words, values: Counts) -> tuple[Words, Counts]:
-    with stage("Sorting keys", len(ids)) as advance:
-        pairs = _native.sort_pairs(ids, values)
-        advance(len(ids))
-    return pairs
-
-
 def key_ids(pairs: Pairs, space: KeySpace, stated: KeyKind | None = None) -> tuple[Words, KeySpace]:
     """The ids of the keys, one for each value, and the space that knows their kind."""
-    with stage("Reading keys", len(pairs.values)) as advance:
+    with task("Reading keys", len(pairs.values)) as advance:
         ids, kind = space.read(pairs.keys)
         advance(len(ids))
     if len(ids) != len(pairs.values):
@@ -321,9 +251,3 @@ def check_key_type(key_type: str | None, hashed: bool) -> KeyKind | None:
     if not hashed and key_type != "integer":
         raise ParameterError(f"key_type must be 'integer' with domain=, got {key_type!r}")
     return key_type
-
-
-def cut(ids: Words, cells: Counts, upper: int | None) -> tuple[Words, Counts]:
-    """Cells cut to ±upper, and to ±2^61; zeros are gone. The arrays given are used up."""
-    left = _native.cut_pairs(ids, cells, LARGEST_COUNT if upper is None else upper)
-    return ids[:left], cells[:left]

@@ -19,7 +19,7 @@ from ..keys.columns import rereadable_keys, take
 from ..keys.hashing import Key, KeySpace
 from ..keys.kept import kept_keys
 from ..mechanisms import Parts, Plan, Reader, notebook, tables_of
-from ..planning.plans import whole_number
+from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
 from .ranking import Fingerprint, Ranking, as_frame, largest
 

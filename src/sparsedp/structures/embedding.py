@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _native
-from .._util.progress import stage
+from .._util.progress import task
 from ..keys.hashing import Partition, draw_row_functions
 from ..privacy.randomness import Randomness, Words, flip
 from .ladder import Ladder
@@ -153,7 +153,7 @@ class Blocks:
         # Block b begins at placement ⌈b 2^64 / blocks⌉.
         borders = np.array([-(-(b << 64) // self.blocks) for b in starts], np.uint64)
         edges = [*np.searchsorted(placed, borders).tolist(), len(placed)]
-        with ThreadPoolExecutor(threads) as pool, stage("Building", own * cells) as advance:
+        with ThreadPoolExecutor(threads) as pool, task("Building", own * cells) as advance:
             waiting: deque[Future[None]] = deque()
             for first, begin, end in zip(starts, edges, edges[1:], strict=False):
                 size = min(_CHUNK_BLOCKS, end_block - first)

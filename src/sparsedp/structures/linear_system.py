@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _native
-from .._util.progress import stage
+from .._util.progress import task
 from ..errors import ParameterError
 from ..privacy.randomness import Randomness, Words
 from .dependence import dependence
@@ -84,7 +84,7 @@ class LinearSystem:
         for _ in range(MOST_REDRAWS):
             seed = randomness.words(2)
             packed = self._uniform(randomness)
-            with stage("Building", len(ids)) as advance:
+            with task("Building", len(ids)) as advance:
                 solved = len(ids) <= self.size and _native.solve(
                     packed[:-_PADDING], self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
                 )

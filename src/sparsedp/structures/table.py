@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from .. import _native
 from .._util.lazy import cached_property
-from .._util.progress import stage
+from .._util.progress import task
 from ..errors import FormatError
 from ..keys.hashing import Partition
 from ..privacy.laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
@@ -78,7 +78,7 @@ def _noisy_values(
 ) -> tuple[npt.NDArray[np.bool_], list[Words], list[Counts]]:
     """Which keys are kept, their ids and noisy values; noisy(counts) tells which and what, piece by piece."""
     stored, kept_ids, kept_values = np.empty(len(ids), np.bool_), [ids[:0]], [counts[:0]]
-    with stage("Adding noise", len(ids)) as advance:
+    with task("Adding noise", len(ids)) as advance:
         for piece in pieces(len(ids)):
             kept, values = noisy(counts[piece])
             stored[piece] = kept

@@ -15,7 +15,8 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,20 +25,26 @@ import numpy as np
 
 from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
 from ...counting.executors import check_executors
+from ...counting.request import Counting
 from ...counting.spark_rows import INTEGER_TYPES, KEY_KINDS, Query, rows_by_part
 from ...errors import ParameterError
 from ...format import files
 from ...keys.hashing import KeySpace
-from ...mechanisms import DivisiblePlan, Plan
-from ...planning.plans import check_sizing_share, make_problem
+from ...mechanisms import Plan, Sizing
+from ...planning.drafts import Draft, draft
+from ...planning.request import Request
 from ...privacy.randomness import Words, fresh_randomness
-from ...releasing.building import Draft, draft_plan, told
-from ...releasing.parts import PartWork
+from ...releasing.building import told
+from ...releasing.cells import Sums
+from ...releasing.parts import PartWork, planned
 from ...releasing.published import Release, load
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+    from typing_extensions import Unpack
+
+    from ...mechanisms import MechanismOptions
 
 DEFAULT_PARTS = 16
 
@@ -65,7 +72,7 @@ def release(
     nulls: str = "refuse",
     ledger: LedgerLike | None = None,
     dataset: str = DEFAULT_DATASET,
-    **options: object,
+    **options: Unpack[MechanismOptions],
 ) -> Release:
     """Count a DataFrame of events with bounded contributions and release the counts, without collecting them.
 
@@ -73,34 +80,22 @@ def release(
     that the driver and all executors share; sparsedp must be installed on the executors. `parts` should be enough that
     the keys of one part fit in the memory of a Python worker: 10⁷ rows take less than 1 GB.
     """
-    query = Query.create(df, key, user, value, max_keys_per_user, max_per_key, step, signed, nulls)
-    draft, plan = _draft(query, epsilon, delta, nonzero, total, upper, domain, mechanism, parts, sizing_share, options)
+    query, drafted = _asked(df, locals())
     target = Path(path).absolute()
     files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
-    own_domain = None if plan.problem.hashed else plan.problem.domain
+    own_domain = None if drafted.problem.hashed else drafted.problem.domain
     check_executors(df)
     query.refuse_bad_rows(own_domain)
     randomness = fresh_randomness()
     space = replace(KeySpace.draw(own_domain, randomness), kind=KEY_KINDS[query.key_type])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
-    with spending(account, plan.problem.epsilon, plan.problem.delta, draft.label):
-        partition = draft.draw_partition(plan, randomness)
-        work = PartWork(plan, partition, query.unit, randomness.parts)
-        with rows_by_part(query, space, partition, kept=draft.sizing is not None) as shares:
-            if draft.sizing is not None:
-                sizing = draft.sizing
-
-                def size(part: int, ids: Words, values: Any) -> dict[str, Any]:
-                    return {"total": work.size(part, ids, values, sizing)}
-
-                rows = _each_part(shares, size, "total bigint")
-                if [row["part"] for row in rows] != list(range(parts)):
-                    raise RuntimeError(f"Spark counted {len(rows)} of {parts} parts; nothing was published")
-                counted = [row["total"] for row in rows]
-                plan = cast(DivisiblePlan, draft.finish(sizing.noisy(counted, randomness)))
-                work = replace(work, plan=plan, counted=tuple(counted) if draft.builds_what_it_counted(plan) else None)
-            _publish(shares, work, space, target, randomness.reproducible)
+    with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
+        partition = drafted.draw_partition(randomness)
+        with rows_by_part(query, space, partition, kept=drafted.sizing is not None) as shares:
+            cluster = _Cluster(shares, query.asked.unit, parts)
+            plan, work = planned(drafted, randomness, partition, cluster.sizes)
+            _publish(cluster, plan, work, space, target, randomness.reproducible)
     return told(load(target, allow_reproducible=randomness.reproducible))
 
 
@@ -124,69 +119,60 @@ def plan(
     parts: int = DEFAULT_PARTS,
     sizing_share: float | None = None,
     nulls: str = "refuse",
-    **options: object,
+    **options: Unpack[MechanismOptions],
 ) -> Plan:
     """What `release` would spend and write: a dry run that checks all parameters and columns and reads no row.
 
     If the size has to be estimated, this plan is for the smallest one.
     """
-    query = Query.create(df, key, user, value, max_keys_per_user, max_per_key, step, signed, nulls)
-    return _draft(query, epsilon, delta, nonzero, total, upper, domain, mechanism, parts, sizing_share, options)[1]
+    return _asked(df, locals())[1].plan
 
 
-def _draft(
-    query: Query,
-    epsilon: float,
-    delta: float,
-    nonzero: int | None,
-    total: float | None,
-    upper: float | None,
-    domain: int | None,
-    mechanism: str,
-    parts: int,
-    sizing_share: float | None,
-    options: dict[str, object],
-) -> tuple[Draft, DivisiblePlan]:
-    problem = make_problem(
-        epsilon=epsilon,
-        delta=delta,
-        nonzero=nonzero,
-        total=total,
-        upper=upper,
-        domain=domain,
-        sensitivity=query.contribution.total,
-        step=query.step,
-        signed=query.signed,
-        contribution=query.contribution,
-        parts=parts,
-    )
-    if problem.parts == 1:
+def _asked(df: DataFrame, arguments: dict[str, Any]) -> tuple[Query, Draft]:
+    """The rows that count and the draft of their release, all parameters and columns checked."""
+    query = Query.create(df, Counting.of(arguments))
+    contribution = query.asked.contribution
+    request = Request.of(arguments | {"sensitivity": contribution.total, "contribution": contribution})
+    if request.problem.parts == 1:
         raise ParameterError("parts must be at least 2: one part is built by one executor; collect counts instead")
-    if domain is not None and query.key_type not in INTEGER_TYPES:
+    if request.domain is not None and query.key_type not in INTEGER_TYPES:
         raise ParameterError(
-            f"with domain= keys must be integers, and column {query.key!r} has {query.key_type} values"
+            f"with domain= keys must be integers, and column {query.asked.key!r} has {query.key_type} values"
         )
-    draft = draft_plan(problem, mechanism, check_sizing_share(sizing_share), options)
-    return draft, cast(DivisiblePlan, draft.finish())  # of several parts, or it would have been refused
+    return query, draft(request)
 
 
-def _each_part(
-    shares: DataFrame, work: Callable[[int, Words, Any], dict[str, Any]], schema: str
-) -> list[dict[str, Any]]:
-    """What `work` gives for each part, on its executor; exactly one result for every part."""
+@dataclass(frozen=True)
+class _Cluster:
+    """The rows of each part, together on an executor."""
 
-    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
+    shares: DataFrame
+    unit: Fraction
+    parts: int
 
-        for part, ids, values in _parts_of(batches):
-            result = {
-                "part": pa.array([part], pa.int32()),
-                **{n: pa.array([v]) for n, v in work(part, ids, values).items()},
-            }
-            yield pa.RecordBatch.from_pydict(result)
+    def each(self, work: Callable[[int, Sums], dict[str, Any]], schema: str) -> list[dict[str, Any]]:
+        """What `work` gives for each part, on its executor; exactly one result for every part."""
+        unit = self.unit  # for the executors, which know no DataFrame
 
-    rows = shares.sortWithinPartitions("part").mapInArrow(each, f"part int, {schema}").collect()
-    return sorted((row.asDict() for row in rows), key=lambda row: cast(int, row["part"]))
+        def worked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            import pyarrow as pa
+
+            for part, ids, values in _parts_of(batches):
+                given = work(part, Sums.of(ids, values, unit))
+                columns = {name: pa.array([one]) for name, one in given.items()}
+                yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), **columns})
+
+        rows = self.shares.sortWithinPartitions("part").mapInArrow(worked, f"part int, {schema}").collect()
+        results = sorted((row.asDict() for row in rows), key=lambda row: cast(int, row["part"]))
+        if [row["part"] for row in results] != list(range(self.parts)):
+            raise RuntimeError(f"Spark gave {len(results)} results for {self.parts} parts; nothing was published")
+        return results
+
+    def sizes(self, work: PartWork, sizing: Sizing) -> list[int]:
+        """What is counted of each part."""
+        return [
+            row["total"] for row in self.each(lambda at, sums: {"total": work.size(at, sums, sizing)}, "total bigint")
+        ]
 
 
 def _parts_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Words, Any]]:
@@ -217,15 +203,15 @@ def _joined(pieces: list[tuple[Any, Any]]) -> tuple[Words, Any]:
     return ids.view(np.uint64), values
 
 
-def _publish(shares: DataFrame, work: PartWork, space: KeySpace, target: Path, reproducible: bool) -> None:
+def _publish(cluster: _Cluster, plan: Plan, work: PartWork, space: KeySpace, target: Path, reproducible: bool) -> None:
     """Build every part on an executor, and make a release of one attempt of each."""
-    parts = work.plan.problem.parts
+    parts = cluster.parts
     staging = target.with_name(f".{target.name}.{secrets.token_hex(8)}.spark")
     attempts = staging / "attempts"
     attempts.mkdir(parents=True)
 
-    def build(part: int, ids: Words, values: Any) -> dict[str, Any]:
-        sides = work.build(part, ids, values)
+    def build(part: int, sums: Sums) -> dict[str, Any]:
+        sides = work.build(part, sums)
         attempt = f"{part}-{secrets.token_hex(8)}"
         try:
             (attempts / attempt).mkdir()
@@ -237,13 +223,11 @@ def _publish(shares: DataFrame, work: PartWork, space: KeySpace, target: Path, r
         return {"attempt": attempt, "sha256": files.write_part(attempts / attempt, part, parts, sides)}
 
     try:
-        built = _each_part(shares, build, "attempt string, sha256 string")
-        if [row["part"] for row in built] != list(range(parts)):
-            raise RuntimeError(f"Spark gave {len(built)} results for {parts} parts; nothing was published")
+        built = cluster.each(build, "attempt string, sha256 string")
         with files.staged(target) as directory:
             for row in built:
                 name = files.part_name(row["part"])
                 os.rename(attempts / row["attempt"] / name, directory / name)
-            files.finish_parts(directory, work.plan, space, reproducible, [row["sha256"] for row in built])
+            files.finish_parts(directory, plan, space, reproducible, [row["sha256"] for row in built])
     finally:
         shutil.rmtree(staging, ignore_errors=True)

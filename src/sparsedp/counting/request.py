@@ -1,0 +1,110 @@
+"""What is asked of a table: its columns, and how much of the counts one user may be; for DuckDB and for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any
+
+from .._util.lazy import cached_property
+from ..errors import ParameterError
+from ..privacy.contributions import Contribution
+from ..privacy.numbers import positive_fraction, whole_number
+from .files import Reading
+
+KEY_TYPES = ("as stored", "text", "integer")
+
+# A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances what they seem.
+UNITS_PER_STEP = 1 << 20
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The parameters of `count`, as they were given; what they mean is documented there."""
+
+    key: str
+    user: str | None = None
+    value: str | None = None
+    max_keys_per_user: int | None = None
+    max_per_key: float | Fraction = 1
+    step: float | Fraction | None = None
+    signed: bool = False
+    key_type: str = "as stored"
+    nulls: str = "refuse"
+    domain: int | None = None
+    memory_limit: str | None = None
+    delimiter: str | None = None
+    quote: str | None = None
+    encoding: str | None = None
+    hive: bool = False
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Counting:
+        """The request of a function's own arguments, by their names; what is no parameter is left out."""
+        known = {own.name for own in fields(cls)}
+        return cls(**{name: value for name, value in arguments.items() if name in known})
+
+    def __post_init__(self) -> None:
+        if self.nulls not in ("refuse", "drop"):
+            raise ParameterError(f"nulls must be 'refuse' or 'drop', got {self.nulls!r}")
+        if self.key_type not in KEY_TYPES:
+            raise ParameterError(f"key_type must be one of {', '.join(map(repr, KEY_TYPES))}, got {self.key_type!r}")
+        _ = self.contribution, self.reading  # which are checked
+        for role in ("key", "user", "value"):
+            name = getattr(self, role)
+            if name is not None and (not isinstance(name, str) or not name):
+                raise ParameterError(f"{role} must be the name of a column, got {name!r}")
+
+    @cached_property
+    def contribution(self) -> Contribution:
+        """What one user may contribute, or `ParameterError`."""
+        user, value, max_keys = self.user, self.value, self.max_keys_per_user
+        per_key = positive_fraction("max_per_key", self.max_per_key)
+        if self.step is None and per_key.denominator != 1:
+            raise ParameterError(
+                f"max_per_key must be a whole number, got {self.max_per_key}; pass step= for real values"
+            )
+        if self.step is not None and value is None:
+            raise ParameterError("step is for sums of a value column; pass value=, or omit step=")
+        if user is None:
+            if max_keys not in (None, 1):
+                raise ParameterError(
+                    f"max_keys_per_user needs user=: without it every row is its own user, got {max_keys}"
+                )
+            if value is None and per_key != 1:
+                raise ParameterError(f"max_per_key needs user= or value=: a row counts once, got {self.max_per_key}")
+            return Contribution(1, per_key, None)
+        if max_keys is None:
+            raise ParameterError("max_keys_per_user must be given: how many different keys may one user contribute to?")
+        return Contribution(whole_number("max_keys_per_user", max_keys), per_key, user)
+
+    @cached_property
+    def grid(self) -> Fraction | None:
+        """The grid on which sums of real values will be released."""
+        return None if self.step is None else positive_fraction("step", self.step)
+
+    @property
+    def unit(self) -> Fraction:
+        """What one of the summed integers stands for."""
+        return Fraction(1) if self.grid is None else self.grid / UNITS_PER_STEP
+
+    @property
+    def most_units(self) -> int:
+        """What a user may contribute to a key, in units."""
+        return int(self.contribution.per_key / self.unit)
+
+    @property
+    def drop(self) -> bool:
+        """Whether rows without key, user or value are dropped, not refused."""
+        return self.nulls == "drop"
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns that are read."""
+        return [name for name in (self.key, self.user, self.value) if name is not None]
+
+    @cached_property
+    def reading(self) -> Reading:
+        """How files are read."""
+        return Reading(self.delimiter, self.quote, self.encoding, bool(self.hive))

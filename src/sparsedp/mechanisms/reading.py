@@ -1,0 +1,80 @@
+"""What answers lookups: readers of the published arrays of one release of non-negative counts, in cells."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..privacy.randomness import Words
+from ..structures.table import Table
+
+if TYPE_CHECKING:
+    from .base import Plan
+
+Arrays: TypeAlias = dict[str, np.ndarray]
+Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
+Estimates: TypeAlias = npt.NDArray[np.float64]
+
+
+class Reader(ABC):
+    """Answers lookups from the parts of one release of non-negative counts, in cells and unclamped."""
+
+    estimators: ClassVar[tuple[str, ...]] = ("paper",)  # the first is the default
+    priors: tuple[str, ...] = ("flat",)
+    plan: Plan
+
+    @abstractmethod
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        """The estimates of many ids, in an array of their own."""
+
+    @abstractmethod
+    def estimate_one(self, id: int) -> float:
+        """The default estimate of one id."""
+
+    def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
+        """The estimator and the prior, by default the first; `ParameterError` with those that this mechanism has."""
+        name = self.plan.mechanism
+        if estimator is not None and estimator not in self.estimators:
+            known = ", ".join(map(repr, self.estimators))
+            raise ParameterError(f"estimator of mechanism {name!r} must be one of {known}, got {estimator!r}")
+        if prior is not None and prior not in self.priors:
+            known = ", ".join(map(repr, self.priors))
+            raise ParameterError(f"prior of mechanism {name!r} must be one of {known}, got {prior!r}")
+        return estimator or self.estimators[0], prior or self.priors[0]
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """Bounds that each miss their true count with probability at most `failure`."""
+        estimates = self.estimate(ids, self.estimators[0], prior)
+        error = self.plan.error_with_probability_cells(failure)
+        return estimates - error, estimates + error
+
+    def sum(self, ids: Words) -> tuple[float, float]:
+        """The sum of unbiased estimates, and its variance."""
+        variance = self.plan.noise_variance
+        if variance is None:
+            raise ParameterError(f"mechanism {self.plan.mechanism!r} has no unbiased estimates to sum")
+        return float(self.estimate(ids, self.estimators[0], self.priors[0]).sum()), len(ids) * variance
+
+
+class ArrayReader(Reader):
+    """A reader that needs no more than a function of the arrays and the ids."""
+
+    def __init__(self, plan: Plan, estimate: Callable[[Words], Estimates]) -> None:
+        self.plan = plan
+        self._estimate = estimate
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        return self._estimate(ids)
+
+    def estimate_one(self, id: int) -> float:
+        return float(self._estimate(np.array([id], np.uint64))[0])
+
+
+def tables_of(parts: Parts) -> list[Table]:
+    """The explicitly stored pairs of each part, if the mechanism has any."""
+    return [Table(arrays["table.ids"], arrays["table.values"]) for arrays in parts if "table.ids" in arrays]

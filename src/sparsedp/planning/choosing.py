@@ -1,0 +1,92 @@
+"""Which mechanism when: the paper's suggestions to practitioners, and what `auto` weighs.
+
+`auto` chooses by public parameters, and once more when the size is known.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+from ..errors import ParameterError
+from ..mechanisms import Plan, Problem, create_plan
+from ..mechanisms.base import HEADER_NBYTES
+from ..mechanisms.laplace import LARGEST_DOMAIN
+from ..mechanisms.support import LARGEST_SHARE
+from ..mechanisms.tight_alp import DEFAULT_BITS
+from ..privacy.neighbours import Neighbours, shown
+
+# Dense counters up to this many keys take at most 8 MiB and have the least error: prefer them.
+SMALL_DOMAIN = 1 << 20
+
+# Below, the slots of `retrieval` would need more than 64 bits.
+SMALLEST_RETRIEVAL_DELTA = 1e-14
+
+# `auto` prefers the error of `retrieval` to the space of `tight-alp`, up to this many times of it.
+MOST_TIMES = 3
+
+FINEST_CELL_LOSS = Fraction(1, 100)
+
+
+def choose_mechanism(problem: Problem) -> tuple[str, str]:
+    """The paper's suggestions to practitioners: a mechanism, and why."""
+    if not problem.hashed and problem.domain <= SMALL_DOMAIN and problem.parts == 1:
+        return "laplace", f"a domain of {problem.domain} keys is small enough to store every noisy count"
+    dense = problem.entries is not None and problem.domain <= 4 * problem.entries
+    if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN and problem.parts == 1:
+        return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
+    if problem.keep_keys:
+        return "tight-alp", "small error at every count, and a table of stored keys that may be named"
+    if problem.delta > SMALLEST_RETRIEVAL_DELTA:
+        return "retrieval", "a sparse vector in a large domain, approximate privacy: the error of noise on every key"
+    kind = "tiny delta" if problem.delta else "pure privacy"
+    return "tight-alp", f"a sparse vector in a large domain, {kind}: small error at every count"
+
+
+def on_its_grid(problem: Problem, mechanism: type[Plan], share: float | None = None) -> Problem:
+    """The problem as the mechanism takes it: some move to a coarser grid when a cell has very little budget."""
+    if not mechanism.coarsens:
+        return problem
+    counts = mechanism.always_counts or problem.entries is None
+    left = 1 - Fraction(LARGEST_SHARE if share is None else share) if counts else Fraction(1)
+    return coarsened(problem, left)
+
+
+def weighed(plan: Plan, problem: Problem) -> Plan:
+    """The choice of `auto`, now that the size is known: for few keys the margin of `retrieval` is too much space.
+
+    `problem` is the one that `tight-alp` would have, with what has been spent.
+    """
+    nbytes = plan.nbytes
+    if plan.mechanism != "retrieval" or nbytes is None or problem.entries is None:
+        return plan
+    if problem.nonzero is not None and problem.sizing_noise is not None and not problem.bounded:
+        # So that it is rarely too small.
+        problem = replace(problem, nonzero=problem.nonzero + math.ceil(1 / float(problem.sizing_noise.rate)))
+    times = nbytes / (HEADER_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
+    if times <= MOST_TIMES:
+        return plan
+    reason = f"approximate privacy for few keys: retrieval would take {times:.0f} times the space"
+    try:
+        return create_plan("tight-alp", reason, problem, {})
+    except ParameterError:  # a ladder would be too high
+        return plan
+
+
+def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
+    """The problem on a coarser grid, if a cell's share of the budget that is left would ask for huge laws.
+
+    Counts are then rounded at random to multiples of the new step, like real values; that costs about 1 % of ε.
+    """
+    old = problem.neighbours
+    cell_loss = left * Fraction(problem.epsilon) * old.step / old.sensitivity
+    if cell_loss >= FINEST_CELL_LOSS:
+        return problem
+    step = old.step * math.ceil(2 * FINEST_CELL_LOSS / cell_loss)
+    if max(step.numerator, step.denominator) >= 1 << 53:
+        raise ParameterError(
+            f"epsilon {problem.epsilon} and sensitivity {shown(old.sensitivity)} need a grid of {shown(step)}, "
+            "which is no ratio of integers below 2^53; use a larger epsilon or a rounder step"
+        )
+    return replace(problem, neighbours=Neighbours(old.sensitivity, step, real=True))

@@ -1,0 +1,101 @@
+"""A plan but for its size: what is decided before the data is read, and how it is finished when the size is known.
+
+The plan is searched once: now if its size is public, and else when the size has been estimated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from .._util.lazy import cached_property
+from ..errors import ParameterError
+from ..keys.hashing import Partition
+from ..mechanisms import Plan, Problem, Sizing, check_options, create_plan, mechanism_named
+from ..mechanisms.tight_alp import TightAlpPlan
+from ..privacy.randomness import Randomness
+from .choosing import choose_mechanism, on_its_grid, weighed
+from .request import Request
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The mechanism and its parameters, all checked; `finish` makes the plan."""
+
+    request: Request
+    problem: Problem  # that of the request, on the grid of the mechanism
+    name: str
+    reason: str
+    sizing: Sizing | None  # what has to be estimated from the data
+    undecided: bool = False  # whether the size may still decide for tight-alp
+    ready: Plan | None = field(default=None, compare=False)  # the plan, if its size is public
+
+    @property
+    def label(self) -> str:
+        """The mechanism, for the books."""
+        return f"{self.name} or tight-alp" if self.undecided else self.name
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan for the size that public bounds tell, or for the smallest one."""
+        return self.ready or create_plan(self.name, self.reason, self._smallest, self.request.options)
+
+    @property
+    def _smallest(self) -> Problem:
+        return (
+            self.problem if self.sizing is None else self.sizing.sized(self.problem, self.sizing.unknown(self.problem))
+        )
+
+    def finish(self, noisy: list[int]) -> Plan:
+        """The plan, now that what had to be estimated is known with noise."""
+        assert self.sizing is not None
+        problem = self.sizing.sized(self.problem, noisy)
+        plan = self.ready or create_plan(self.name, self.reason, problem, self.request.options)
+        plan = plan.counted(noisy)
+        return weighed(plan, problem) if self.undecided else plan
+
+    def check(self) -> None:
+        """`ParameterError` for what a plan of any size would refuse."""
+        check_options(self.name, self.problem, self.request.options)
+        mechanism_named(self.name).check(self._smallest, **self.request.options)
+
+    def draw_partition(self, randomness: Randomness) -> Partition:
+        """Which key belongs to which part, whatever mechanism the size will decide for."""
+        # The parts of hashed keys are ranges of them, and the seeds are for the blocks of tight-alp.
+        mechanism = TightAlpPlan if self.undecided else mechanism_named(self.name)
+        return mechanism.draw_partition(self.problem, randomness)
+
+    def builds_what_it_counted(self, plan: Plan) -> bool:
+        """Whether the cells of the size are those of the build, rounded once."""
+        return self.sizing is not None and self.sizing.of_built_cells and plan.mechanism == self.name
+
+
+def draft(request: Request) -> Draft:
+    """The plan of a request, its size open if it has to be estimated; or `ParameterError`."""
+    if request.mechanism != "auto":
+        return _draft(request, request.mechanism, Plan.reason)
+    name, reason = choose_mechanism(request.problem)
+    try:
+        return _draft(request, name, reason)
+    except ParameterError:
+        if name != "retrieval":
+            raise
+        # The other one may have a plan, or says what is wrong.
+        return _draft(request, "tight-alp", "approximate privacy, for which retrieval has no plan")
+
+
+def _draft(request: Request, name: str, reason: str) -> Draft:
+    mechanism, auto = mechanism_named(name), request.mechanism == "auto"
+    problem = on_its_grid(request.problem, mechanism, request.share)
+    sizing = mechanism.sizing(problem, request.share)
+    if sizing is not None and problem.entries is None:
+        # Where real values are rounded, the number and what `retrieval` is built from have the same coins: no choice.
+        free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
+        open_draft = Draft(request, problem, name, reason, sizing, auto and name == "retrieval" and free)
+        open_draft.check()
+        return open_draft
+    public = Draft(request, problem, name, reason, sizing)
+    plan = public.plan
+    chosen = weighed(plan, problem) if auto else plan
+    if chosen is not plan:  # the public size decides, and costs nothing
+        return Draft(request, problem, chosen.mechanism, chosen.reason, None, ready=chosen)
+    return replace(public, ready=plan)

@@ -1,0 +1,132 @@
+"""What is asked for: every public parameter of a release, checked once.
+
+`release`, `plan`, `compare`, Spark and the command line all make a `Request` of what they were called with. Parameters
+are checked here, before any data is read; what they mean is documented at `release`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any
+
+from .._util.lazy import cached_property
+from ..errors import ParameterError
+from ..keys.hashing import HASHED_DOMAIN
+from ..mechanisms import MECHANISMS, Problem
+from ..privacy.contributions import BoundedCounts, Contribution
+from ..privacy.neighbours import Neighbours
+from ..privacy.numbers import check_delta, check_epsilon, positive_fraction, whole_number
+
+MOST_PARTS = 1 << 20
+KEPT_INTEGERS = "keep_keys is for hashed keys; integers of a domain are stored as they are anyway"
+
+
+@dataclass(frozen=True)
+class Request:
+    """The public parameters, as they were given; `problem` is what they come to."""
+
+    epsilon: float
+    delta: float = 0.0
+    mechanism: str = "auto"
+    nonzero: int | None = None
+    total: float | None = None
+    upper: float | None = None
+    domain: int | None = None
+    sensitivity: float | Fraction | None = None
+    step: float | Fraction | None = None
+    signed: bool = False
+    parts: int = 1
+    keep_keys: bool = False
+    sizing_share: float | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    contribution: Contribution | None = None  # of counts that know it
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any], counts: BoundedCounts | None = None) -> Request:
+        """The request of a function's own arguments, by their names; what is no parameter is left out.
+
+        Counts that know their bounds bring them with them.
+        """
+        known = {own.name for own in fields(cls)}
+        asked = {name: value for name, value in arguments.items() if name in known}
+        return cls(**asked if counts is None else asked | _as_counted(counts, asked))
+
+    def __post_init__(self) -> None:
+        declared = {option.name for mechanism in MECHANISMS.values() for option in mechanism.options}
+        parameters = {own.name for own in fields(self)} - {"options", "contribution"}
+        for name in self.options.keys() - declared:
+            if near := difflib.get_close_matches(name, parameters, n=1, cutoff=0.7):
+                raise ParameterError(f"mechanism {self.mechanism!r} has no option {name!r}; did you mean {near[0]!r}?")
+        _ = self.problem  # which is checked
+
+    @cached_property
+    def share(self) -> float | None:
+        """The share of ε for an estimated size, or None for the mechanism's own."""
+        if self.sizing_share is None:
+            return None
+        if positive_fraction("sizing_share", self.sizing_share) >= 1:
+            raise ParameterError(f"sizing_share must be in (0, 1), got {self.sizing_share}")
+        return float(self.sizing_share)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The parameters as mechanisms take them, or `ParameterError`."""
+        epsilon, delta, _ = check_epsilon(self.epsilon), check_delta(self.delta), self.share
+        neighbours = self._neighbours
+        neighbours.check_spendable(epsilon)
+        if self.domain is not None and not 1 <= whole_number("domain", self.domain) <= HASHED_DOMAIN:
+            raise ParameterError(f"domain must be in 1..2^64, got {self.domain}")
+        if self.nonzero is not None and whole_number("nonzero", self.nonzero) > HASHED_DOMAIN:
+            raise ParameterError(f"nonzero must be in 1..2^64, got {self.nonzero}")
+        if not 1 <= whole_number("parts", self.parts) <= MOST_PARTS:
+            raise ParameterError(f"parts must be in 1..{MOST_PARTS}, got {self.parts}")
+        if self.keep_keys and self.domain is not None:
+            raise ParameterError(KEPT_INTEGERS)
+        if self.keep_keys and delta == 0:
+            raise ParameterError(
+                "keep_keys needs delta > 0: under pure privacy keys that never occurred are stored too"
+            )
+        return Problem(
+            epsilon=epsilon,
+            delta=delta,
+            neighbours=neighbours,
+            domain=HASHED_DOMAIN if self.domain is None else int(self.domain),
+            hashed=self.domain is None,
+            nonzero=None if self.nonzero is None else int(self.nonzero),
+            total=None if self.total is None else positive_fraction("total", self.total),
+            upper=None if self.upper is None else positive_fraction("upper", self.upper),
+            signed=bool(self.signed),
+            contribution=self.contribution,
+            parts=int(self.parts),
+            keep_keys=bool(self.keep_keys),
+        )
+
+    @property
+    def _neighbours(self) -> Neighbours:
+        cell = Fraction(1) if self.step is None else positive_fraction("step", self.step)
+        if max(cell.numerator, cell.denominator) >= 1 << 53:
+            raise ParameterError(f"step must be a ratio of integers below 2^53, got {self.step}; use a rounder one")
+        stated: float | Fraction = 1 if self.sensitivity is None else self.sensitivity
+        distance = positive_fraction("sensitivity", stated)
+        if self.step is None and distance < 1:
+            raise ParameterError(f"sensitivity must be at least 1 (one count), got {stated}")
+        return Neighbours(distance, cell, real=self.step is not None)
+
+
+def _as_counted(counts: BoundedCounts, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The bounds that counts were made with; what is asked for besides must not promise more privacy."""
+    bound, sensitivity, step = counts.contribution.total, asked["sensitivity"], asked["step"]
+    if sensitivity is not None and positive_fraction("sensitivity", sensitivity) < bound:
+        least = f"at least {float(bound):g}, which one user may change ({counts.contribution})"
+        raise ParameterError(f"sensitivity must be {least}, got {sensitivity}")
+    if step is not None and (counts.step is None or positive_fraction("step", step) != counts.step):
+        raise ParameterError(f"step must be that of the counts ({counts.step}), got {step}; pass it to count() only")
+    return {
+        "contribution": counts.contribution,
+        "sensitivity": max(bound, Fraction(sensitivity or 0)),
+        "step": counts.step,
+        "signed": asked["signed"] or counts.signed,
+    }

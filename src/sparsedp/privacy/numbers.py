@@ -1,0 +1,62 @@
+"""Numbers that a caller states, checked: what is wrong with them is said before any data is read."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from numbers import Rational
+
+from ..errors import ParameterError
+
+
+def check_epsilon(epsilon: float) -> float:
+    """A positive finite ε, or `ParameterError`."""
+    value = check_number("epsilon", epsilon)
+    if value <= 0:
+        raise ParameterError(f"epsilon must be positive, got {epsilon}")
+    return value
+
+
+def check_delta(delta: float) -> float:
+    """A δ in [0, 1), or `ParameterError`."""
+    value = check_number("delta", delta)
+    if not 0 <= value < 1:
+        raise ParameterError(f"delta must be in [0, 1), got {delta}")
+    return value
+
+
+def check_number(name: str, value: object) -> float:
+    """A finite real number, or `ParameterError`."""
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        number = float(value)  # type: ignore[arg-type]  # whatever it is, the next lines say so
+        if not math.isfinite(number):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be a finite number, got {value!r}") from None
+    return number
+
+
+def positive_fraction(name: str, value: float | Fraction) -> Fraction:
+    """A positive number as the decimal that was written: 0.1 is one tenth."""
+    try:
+        if isinstance(value, (bool, str, bytes)):
+            raise TypeError
+        if isinstance(value, Rational):  # a NumPy integer too, whose arithmetic would overflow
+            exact = Fraction(int(value.numerator), int(value.denominator))
+        else:
+            exact = Fraction(repr(float(value)))
+    except (TypeError, ValueError, OverflowError):
+        raise ParameterError(f"{name} must be a finite number, got {value!r}") from None
+    if exact <= 0:
+        raise ParameterError(f"{name} must be positive, got {value}")
+    return exact
+
+
+def whole_number(name: str, value: int) -> int:
+    """A positive whole number, or `ParameterError`."""
+    exact = positive_fraction(name, value)
+    if exact.denominator != 1:
+        raise ParameterError(f"{name} must be a whole number, got {value}")
+    return exact.numerator
