@@ -15,6 +15,7 @@ import numpy as np
 import sparsedp
 from sparsedp import FormatError, ParameterError, Release, ReproducibleReleaseError
 from sparsedp.format import files
+from sparsedp.format.description import HEADER_NAME, part_name
 from sparsedp.keys.hashing import Key
 from sparsedp.releasing import published
 
@@ -111,7 +112,7 @@ USES: list[Callable[[Release], None]] = [_lookup, _interval, _sum, _stored, _kep
 
 def _survives_saving(release: Release) -> None:
     """What is intact is written and read again, and answers the same."""
-    again = published._from_bytes(files.to_bytes(release.contents))
+    again = published._from_bytes(files.to_bytes(release))
     np.testing.assert_array_equal(again.lookup(_keys(again)), release.lookup(_keys(release)))
 
 
@@ -138,10 +139,10 @@ def _placed(data: bytes) -> Path:
     good = GOLDEN / f"format-{version if type(version) is int and version in (1, 2) else 2}" / DIRECTORY
     contents = {path.name: path.read_bytes() for path in good.iterdir()}
     if is_part:
-        contents[files.part_name(part)] = data
-        contents[files.HEADER_NAME] = _listing(contents[files.HEADER_NAME], part, data[35:99])
+        contents[part_name(part)] = data
+        contents[HEADER_NAME] = _listing(contents[HEADER_NAME], part, data[35:99])
     else:
-        contents[files.HEADER_NAME] = data
+        contents[HEADER_NAME] = data
     directory = _folder() / "directory.sparsedp"
     directory.mkdir(exist_ok=True)
     for name, content in contents.items():

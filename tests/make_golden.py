@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from releases import DIRECTORIES, VARIANTS, answers, make
-from sparsedp.format.files import FORMAT
+from sparsedp.format.description import FORMAT
 
 FOLDER = Path(__file__).parent / "golden" / f"format-{FORMAT}"
 

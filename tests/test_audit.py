@@ -18,9 +18,9 @@ from sparsedp.auditing.evidence import lower_bound, upper_bound
 from sparsedp.auditing.peers import audit_peer
 from sparsedp.privacy.randomness import ReproducibleRandomness, reproducible_for_tests
 from sparsedp.releasing import building
-from sparsedp.structures import table
+from sparsedp.structures import table, thresholds
 from sparsedp.structures.embedding import Columns
-from sparsedp.structures.table import PureStage, StableStage
+from sparsedp.structures.thresholds import PureStage, StableStage
 from test_cli import run as run_command
 
 RUNS = 50_000
@@ -71,7 +71,9 @@ def above_instead_of_at_least(patch: Patch) -> None:
         found, stored = select(self, ids, counts, *rest)
         own = np.isin(found.ids, ids[stored])
         kept = ~own | (found.values > self.threshold)
-        return table.Selection(table.Table(found.ids[kept], found.values[kept]), np.isin(ids, found.ids[kept & own]))
+        return thresholds.Selection(
+            table.Table(found.ids[kept], found.values[kept]), np.isin(ids, found.ids[kept & own])
+        )
 
     patch.setattr(PureStage, "select", selected)
 

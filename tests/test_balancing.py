@@ -21,12 +21,13 @@ from releases import make
 from sparsedp import FormatError, ParameterError
 from sparsedp.format import files
 from sparsedp.format.container import read
+from sparsedp.format.description import HEADER_NAME, part_name
 from sparsedp.mechanisms.leftover import stored_error
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.privacy.randomness import reproducible_for_tests
 from sparsedp.structures.balancing import LEAST_ERROR, Game, dense_error
 from sparsedp.structures.ladder import Ladder
-from sparsedp.structures.table import PureStage, StableStage, Stage
+from sparsedp.structures.thresholds import PureStage, StableStage, Stage
 
 Floats = npt.NDArray[np.float64]
 GOLDEN = Path(__file__).parent / "golden"
@@ -257,9 +258,9 @@ def test_values_of_parts_are_written_once(tmp_path: Path) -> None:
         )
     assert np.array_equal(release.lookup(range(900)), written.lookup(range(900)))
     for folder in (tmp_path / "saved", tmp_path / "written"):
-        assert "embedding.values" in read(folder / files.HEADER_NAME).arrays
+        assert "embedding.values" in read(folder / HEADER_NAME).arrays
         for part in range(3):
-            assert "embedding.values" not in read(folder / files.part_name(part)).arrays
+            assert "embedding.values" not in read(folder / part_name(part)).arrays
     assert release.nbytes == sum(path.stat().st_size for path in (tmp_path / "saved").iterdir())
 
 
@@ -292,14 +293,14 @@ def test_forged_values_are_refused(name: str, forgery: str, tmp_path: Path) -> N
     forged = FORGERIES[forgery](last.pop("embedding.values"))
     if forged is not None:
         last["embedding.values"] = forged
-    contents = replace(release.contents, sides=(*release.sides[:-1], (last,)))
+    contents = replace(release, sides=(*release.sides[:-1], (last,)))
     (tmp_path / "r").write_bytes(files.to_bytes(contents))
     with pytest.raises(FormatError, match=r"embedding\.values"):
         sparsedp.load(tmp_path / "r", allow_reproducible=True)
 
 
 def test_a_format_1_file_has_no_values(tmp_path: Path) -> None:
-    contents = replace(make("tight-alp").contents, format=1)
+    contents = replace(make("tight-alp"), format=1)
     (tmp_path / "r").write_bytes(files.to_bytes(contents))
     with pytest.raises(FormatError):
         sparsedp.load(tmp_path / "r", allow_reproducible=True)

@@ -12,12 +12,13 @@ import pytest
 
 import sparsedp
 from sparsedp import FormatError
-from sparsedp.format.files import Contents, save
+from sparsedp.format.description import Contents
+from sparsedp.format.files import save
 from sparsedp.keys.hashing import Partition
 from sparsedp.mechanisms import Plan
 from sparsedp.mechanisms.alp import AlpPlan
 from sparsedp.mechanisms.retrieval import RetrievalPlan
-from sparsedp.mechanisms.support import OVERFLOW_SHARE, SupportSize, sizing_loss
+from sparsedp.mechanisms.support import OVERFLOW_SHARE, SupportSize
 from sparsedp.planning.drafts import draft
 from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
@@ -74,7 +75,7 @@ def test_a_file_cannot_state_less_by_calling_its_size_a_number_of_keys(tmp_path:
     assert isinstance(release.plan, AlpPlan)
     problem = replace(release.plan.problem, contribution=Contribution(1, Fraction(20), "user"), sizing_keys=1)
     assert problem.sizing_noise is not None
-    problem = replace(problem, sizing_loss=sizing_loss(problem, problem.sizing_noise))
+    problem = replace(problem, sizing_loss=problem.loss_of_number(problem.sizing_noise))
     plan = replace(release.plan, problem=problem)
     assert plan.exact_epsilon < 0.6 * release.epsilon
     with pytest.raises(FormatError, match="does not count keys"):

@@ -12,7 +12,7 @@ import pytest
 from exact import Outcome, exp_up, hockey_stick
 from sparsedp.privacy.laws import precise
 from sparsedp.structures.rounding import LinearRounding
-from sparsedp.structures.table import StableStage
+from sparsedp.structures.thresholds import StableStage
 from test_exact_alp import array_law
 from test_exact_threshold import stable_law
 from test_exact_tight_alp import APART, MIXED, TOGETHER, Positions, joint_law, make_plan, stable_stage

@@ -14,12 +14,11 @@ import pytest
 import sparsedp
 from exact import PreparedWords, exp_up, hockey_stick
 from sparsedp import _native
-from sparsedp.mechanisms.retrieval import NoiseBuckets, RetrievalPlan
+from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.support import (
     OVERFLOW_SHARE,
     SupportSize,
     margin,
-    moved_keys,
     overflow,
     step_delta,
     step_multiplier,
@@ -28,6 +27,7 @@ from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import ReproducibleRandomness
+from sparsedp.structures.buckets import NoiseBuckets
 from sparsedp.structures.linear_system import LinearSystem
 
 Vector = tuple[int, ...]
@@ -351,7 +351,7 @@ def test_overflow_is_the_chance_that_some_part_has_no_room(
     problem = Request(
         epsilon=1.0, delta=1e-4, sensitivity=sensitivity, step=step, parts=parts, contribution=contribution
     ).problem
-    moved = moved_keys(problem)
+    moved = problem.moved_keys
     assert moved == (1 if step else keys)
     law = SupportSize.plan(problem, 0.05).law
     above = margin(problem, law)

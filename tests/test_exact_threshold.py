@@ -18,7 +18,7 @@ from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.privacy.laws import Passing, TwoSided
 from sparsedp.privacy.randomness import ReproducibleRandomness
-from sparsedp.structures.table import PureStage, StableStage
+from sparsedp.structures.thresholds import PureStage, StableStage
 from test_laws import passing_probability
 
 Vector = tuple[int, ...]

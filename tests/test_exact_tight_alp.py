@@ -18,7 +18,7 @@ from sparsedp.planning.request import Request
 from sparsedp.privacy.laws import Passing, TwoSided
 from sparsedp.structures.embedding import Blocks
 from sparsedp.structures.ladder import Ladder
-from sparsedp.structures.table import PureStage, StableStage
+from sparsedp.structures.thresholds import PureStage, StableStage
 
 Vector = tuple[int, ...]
 Output = tuple[tuple[int | None, ...], tuple[int, ...]]

@@ -23,7 +23,8 @@ from safetensors.numpy import load_file
 import sparsedp
 from releases import DIRECTORIES, KEYS, VARIANTS, answers, make
 from sparsedp import FormatError, Release, ReproducibleReleaseError
-from sparsedp.format.files import Contents, save
+from sparsedp.format.description import Contents
+from sparsedp.format.files import save
 from sparsedp.mechanisms.alp import AlpPlan
 
 

@@ -25,7 +25,7 @@ from sparsedp.structures import fitting
 from sparsedp.structures.decoding import poisson_load
 from sparsedp.structures.fitting import Cells, Evidence, Size, Stored, count_grid, fit_keys, quantiles, tilted
 from sparsedp.structures.ladder import Ladder
-from sparsedp.structures.table import StableStage
+from sparsedp.structures.thresholds import StableStage
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

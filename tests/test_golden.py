@@ -9,7 +9,7 @@ import pytest
 
 import sparsedp
 from releases import DIRECTORIES, VARIANTS, answers
-from sparsedp.format.files import FORMAT
+from sparsedp.format.description import FORMAT
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*/*"), key=str)
 RELEASES = [path for path in FILES if path.suffix == ".sparsedp"]

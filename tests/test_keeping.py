@@ -19,11 +19,12 @@ import sparsedp
 from exact import exp_up, hockey_stick, independent
 from releases import make
 from sparsedp import FormatError, InputError, ParameterError
-from sparsedp.format.files import Contents, to_bytes
+from sparsedp.format.description import Contents
+from sparsedp.format.files import to_bytes
 from sparsedp.keys.hashing import KeySpace
 from sparsedp.keys.kept import kept_keys, wrong_keys
 from sparsedp.privacy.randomness import reproducible_for_tests
-from sparsedp.structures.table import StableStage
+from sparsedp.structures.thresholds import StableStage
 from test_exact_threshold import UNSTORED, stable_law
 
 PRIVACY: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}

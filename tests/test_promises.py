@@ -41,7 +41,8 @@ from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.privacy.laws import Geometric, TwoSided, log_bounds
 from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, geometric, reproducible_for_tests, two_sided
 from sparsedp.structures.dependence import dependence
-from sparsedp.structures.table import StableStage, add_noise
+from sparsedp.structures.table import add_noise
+from sparsedp.structures.thresholds import StableStage
 from statistics_helpers import LEVEL, chi_square_p
 from test_dependence import SYSTEMS
 from test_exact_threshold import stable_law

@@ -12,7 +12,7 @@ import pytest
 import sparsedp
 from sparsedp.errors import ParameterError
 from sparsedp.mechanisms.retrieval import RetrievalPlan
-from sparsedp.mechanisms.support import SupportSize, moved_keys, sizing_loss
+from sparsedp.mechanisms.support import SupportSize
 from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
 from sparsedp.privacy.randomness import reproducible_for_tests
@@ -138,8 +138,8 @@ def test_the_number_of_keys_moves_by_the_keys_of_a_user_and_not_by_what_they_cou
         problem = Request(epsilon=50.0, delta=1e-9, sensitivity=1000, contribution=contribution).problem
         law = SupportSize.plan(problem, 0.05).law
         laws.append(law)
-        assert float(sizing_loss(problem, law)) * 1000 == pytest.approx(0.05 * 50, rel=1e-4)
-        assert moved_keys(problem) == contribution.keys
+        assert float(problem.loss_of_number(law)) * 1000 == pytest.approx(0.05 * 50, rel=1e-4)
+        assert problem.moved_keys == contribution.keys
     assert float(laws[0].rate) == pytest.approx(100 * float(laws[1].rate), rel=1e-6)
 
 

@@ -14,7 +14,8 @@ from sparsedp.experiments.simulation import simulate_errors
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.privacy.laws import Passing, TwoSided
 from sparsedp.privacy.randomness import ReproducibleRandomness, reproducible_for_tests
-from sparsedp.structures.table import PureStage, add_noise
+from sparsedp.structures.table import add_noise
+from sparsedp.structures.thresholds import PureStage
 from statistics_helpers import LEVEL, histogram, same_law_p
 
 dp.enable_features("contrib")

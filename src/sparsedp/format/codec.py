@@ -1,8 +1,8 @@
 """Plans as JSON and back: every field typed, every number exact, every range checked (docs/format.md, "The plan").
 
 A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type hints of the class
-and then the rules of `check`, so what it returns could have been planned here, whoever wrote the file. A ladder is
-written as its recipe, and its masses are computed again.
+and then asks each object for its `faults`, so what it returns could have been planned here, whoever wrote the file. A
+ladder is written as its recipe, and its masses are computed again.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import Field, dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,8 +24,7 @@ from ..errors import FormatError
 from ..mechanisms import Arrays
 from ..mechanisms.leftover import step_factors
 from ..structures.ladder import MOST_HEIGHT, Ladder, Recipe
-from ..structures.table import PureStage, StableStage
-from .rules import check
+from ..structures.thresholds import PureStage, StableStage
 
 KINDS: dict[str, type] = {"pure": PureStage, "stable": StableStage}
 _LARGEST_JSON_INTEGER = (1 << 53) - 1
@@ -33,6 +32,14 @@ _MATRIX = tuple[tuple[int, ...], ...]
 
 # No plan comes near; a file beyond could keep a reader busy for long.
 _MOST_DIGITS = 4000
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """Classes know what is wrong with an instance that came from elsewhere; this room only translates."""
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with it, if anything; its parts have been checked before."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +166,7 @@ def _decode_dataclass(cls: type, value: Any, place: str, source: Source, decoded
 
 def _refuse_invalid(value: object, place: str) -> None:
     try:
-        wrong = next(check(value), None)
+        wrong = next(value.faults(), None) if isinstance(value, Checked) else None
     except (ArithmeticError, ValueError) as error:
         wrong = str(error)
     if wrong is not None:

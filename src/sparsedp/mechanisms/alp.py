@@ -20,7 +20,7 @@ from ..keys.hashing import MOST_ROWS, ROW_PRIME
 from ..privacy.bounds import AlpBounds
 from ..privacy.randomness import Randomness, Words
 from ..structures.embedding import LARGEST_ALPHA, SMALLEST_ALPHA, Columns, dyadic_flip_probability, estimate_bits
-from ..structures.rounding import LinearRounding
+from ..structures.rounding import MOST_LEVELS, LinearRounding
 from ..structures.table import Counts
 from .base import ArrayShape, Plan
 from .options import ALPHA, SCALING, SIZE_FACTOR
@@ -30,7 +30,6 @@ from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 # Without `upper`, counts beyond this many noise scales saturate.
 DEFAULT_UPPER_SCALES = 200
 
-MOST_LEVELS = 1 << 16
 _MOST_SIMULATED_BITS = 20_000_000
 
 # An array is crowded if it is twice as full as planned, and by this many standard deviations of the words counted.
@@ -142,6 +141,14 @@ class Embedding:
     def unit_cells(self) -> float:
         """Cells per unit of the paper's scaled vector (1/ε)."""
         return 1 / (float(self.rounding.slope) * self.bounds.alpha)
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        rounding, columns = self.rounding, self.columns
+        if (rounding.levels, rounding.flip_probability) != (columns.levels, columns.flip_probability):
+            yield "rounding and columns must agree"
+        if not 1 <= self.entries < columns.rows:
+            yield "there must be more rows than entries"
 
 
 @dataclass(frozen=True)

@@ -159,6 +159,10 @@ class Plan(ABC):
         """One part, for its share of the keys; here the only one."""
         return Built(self.build(ids, counts, randomness), np.zeros(len(ids), np.bool_))
 
+    def faults(self) -> Iterator[str]:
+        """What is wrong with a plan that was not made here, if anything; its parts have been checked before."""
+        yield from ()
+
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         """What is wrong with arrays of the right shapes: small ones always, all of them if thorough."""
         for table in tables_of(parts):
@@ -209,6 +213,16 @@ class Plan(ABC):
     def noise_variance(self) -> float | None:
         """The variance of an unclamped estimate, in cells, where every key has the same noise; else None."""
         return None
+
+    @property
+    def may_count_keys(self) -> bool:
+        """Whether its size can be a noisy number of keys."""
+        return self.always_counts
+
+    @property
+    def of_first_format(self) -> bool:
+        """Whether only files of format 1 can have it."""
+        return False
 
     @property
     def filled(self) -> bool:

@@ -29,7 +29,7 @@ from ..errors import MissingDependencyError, ParameterError
 from ..privacy import bounds
 from ..privacy.laws import TwoSided, precise, round_up
 from ..privacy.randomness import Randomness, Words
-from ..structures.table import Counts, add_noise
+from ..structures.table import Counts, add_noise, threshold_fits
 from .base import ArrayShape, Plan, spread_noise
 from .problem import Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
@@ -84,6 +84,15 @@ class Buckets:
     def encode(self, value: int, randomness: Randomness) -> int:
         """A uniform element among those that decode to the value."""
         return self.ends[value] - 1 - randomness.below(self.widths[value])
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if self.prime not in [(1 << e) - 1 for e in FIELD_EXPONENTS] or not 1 <= self.largest <= MOST_VALUES:
+            yield f"the field must be one of the known ones, the largest value at most {MOST_VALUES}"
+        elif not threshold_fits(self.noise, self.largest):
+            yield "the largest value is out of range"
+        elif min(self.widths) < 3:
+            yield "every value must have elements of the field"
 
 
 @dataclass(frozen=True)
@@ -196,6 +205,10 @@ class CompactPlan(Plan):
 
     def error_with_probability_cells(self, failure: float) -> float:
         return bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+
+    def faults(self) -> Iterator[str]:
+        if not 1 <= self.entries <= MOST_ENTRIES or self.cut_total != (self.problem.nonzero is None):
+            yield f"entries must be in 1..{MOST_ENTRIES}"
 
 
 def cut_to_total(ids: Words, counts: Counts, total: int) -> tuple[Words, Counts]:

@@ -30,7 +30,8 @@ from ..structures.fitting import (
     tilted,
 )
 from ..structures.ladder import Level
-from ..structures.table import LARGEST_COUNT, PureStage, StableStage, Stage
+from ..structures.table import LARGEST_COUNT
+from ..structures.thresholds import PureStage, StableStage, Stage
 from .leftover import not_stored
 from .problem import Problem
 

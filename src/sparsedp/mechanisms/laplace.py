@@ -99,3 +99,7 @@ class LaplacePlan(Plan):
 
     def error_with_probability_cells(self, failure: float) -> float:
         return bounds.geometric_error_with_probability(float(self.noise.rate), failure)
+
+    def faults(self) -> Iterator[str]:
+        if self.problem.domain > LARGEST_DOMAIN:
+            yield "the domain must be at most 2^32"

@@ -15,7 +15,8 @@ from ..structures.balancing import Game
 from ..structures.decoding import Decoder, Loads, poisson_load
 from ..structures.embedding import BLOCK_BITS, Blocks
 from ..structures.ladder import Ladder, Recipe, count_gaps, spread_anchors
-from ..structures.table import Counts, Stage
+from ..structures.table import Counts
+from ..structures.thresholds import Stage
 from .leftover import assumed_above, ladder_top, not_stored, step_factors, step_growth, stored_error
 from .problem import Problem
 

@@ -17,7 +17,8 @@ from ..privacy.laws import precise
 from ..privacy.neighbours import HEADROOM
 from ..structures.decoding import Floats
 from ..structures.ladder import RATIO_BITS
-from ..structures.table import Counts, PureStage, StableStage, Stage
+from ..structures.table import Counts
+from ..structures.thresholds import PureStage, StableStage, Stage
 from .problem import Problem
 
 LEAST_FACTOR = 1 + 1e-9  # where "not stored" leaves nothing

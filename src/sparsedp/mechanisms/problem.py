@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -12,9 +13,15 @@ import numpy.typing as npt
 
 from .._util.lazy import cached_property
 from ..privacy.contributions import Contribution
-from ..privacy.laws import TwoSided, precise
+from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, precise, round_down
 from ..privacy.neighbours import HEADROOM, Neighbours
 from ..structures.table import LARGEST_COUNT
+from ..structures.thresholds import PureStage, Stage
+
+STAGE_MISFIT = "the threshold stage must be for the domain and the neighbours of the problem"
+
+_LARGEST_EPSILON = 1e6
+_MOST_PARTS = 1 << 20
 
 # Fields that a file does not have while they have their default: they came after the first files.
 LEFT_OUT = {"left_out": True}
@@ -95,3 +102,52 @@ class Problem:
         """The decay rate of noise that spends a share of the budget, with headroom for its thresholds."""
         with precise(ROUND_FLOOR):
             return self.step_budget * share * HEADROOM
+
+    @property
+    def moved_keys(self) -> int:
+        """How many keys may come or go: between neighbours that are integers, else in one step."""
+        if self.neighbours.real:
+            return 1
+        steps = int(self.neighbours.distance)
+        contribution = self.contribution
+        if contribution is None or contribution.total != self.neighbours.sensitivity:
+            return steps
+        return min(steps, contribution.keys)
+
+    def loss_of_number(self, law: TwoSided) -> Decimal:
+        """The loss of a number of keys with this noise, spread over the steps between neighbours, rounded up."""
+        if self.neighbours.real:
+            return law.step_loss
+        with precise(ROUND_CEILING):
+            return law.step_loss * self.moved_keys / round_down(self.neighbours.distance)
+
+    def fits(self, stage: Stage | None) -> bool:
+        """Whether a threshold stage is for the domain and the neighbours of the problem."""
+        if isinstance(stage, PureStage):
+            return self.delta == 0 and stage.domain == self.domain
+        return stage is None or (self.delta > 0 and stage.distance == self.neighbours.distance)
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not made from a request, if anything."""
+        if not 0 < self.epsilon <= _LARGEST_EPSILON or not 0 <= self.delta < 1:
+            yield "epsilon must be positive and at most 10^6, delta in [0, 1)"
+        if not 1 <= self.domain <= 1 << 64 or (self.hashed and self.domain != 1 << 64):
+            yield "the domain must be in 1..2^64, and 2^64 for hashed keys"
+        bounds = (self.nonzero, self.total, self.upper)
+        if any(bound is not None and bound <= 0 for bound in bounds) or not 0 <= self.sizing_loss <= LARGEST_STEP_LOSS:
+            yield "bounds must be positive, the loss of sizing at most that of a step"
+        if self.sizing_keys is not None and (self.sizing_noise is None or self.sizing_keys != self.moved_keys):
+            yield "the keys that may come or go must be those of neighbours"
+        elif self.sizing_noise is not None and self.sizing_loss != self._loss_of_size(self.sizing_noise):
+            yield "the loss of sizing must be that of its noise"
+        if self.contribution is not None and self.contribution.total > self.neighbours.sensitivity:
+            yield "users must not contribute more than neighbours differ by"
+        if self.bounded and self.sizing_keys is None:
+            yield "only a size whose keys are counted is bounded"
+        if self.keep_keys and not (self.hashed and self.delta > 0):
+            yield "only hashed keys are kept, and only with a delta"
+        if not 1 <= self.parts <= _MOST_PARTS:
+            yield "parts must be in 1..2^20"
+
+    def _loss_of_size(self, noise: TwoSided) -> Decimal:
+        return noise.step_loss if self.sizing_keys is None else self.loss_of_number(noise)

@@ -12,16 +12,13 @@ Every key, present or not, is answered with the error of geometric noise at (alm
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
-from itertools import accumulate, pairwise
 
 import numpy as np
 
-from .. import _native
 from .._util.lazy import cached_property
 from .._util.progress import task
 from ..errors import ParameterError
@@ -29,8 +26,9 @@ from ..keys.hashing import Partition
 from ..privacy import bounds
 from ..privacy.laws import TwoSided, float_up, log_bounds, precise
 from ..privacy.randomness import Randomness, Words, pieces
+from ..structures.buckets import NoiseBuckets
 from ..structures.linear_system import MOST_DEFECT, MOST_REDRAWS, LinearSystem
-from ..structures.table import Counts, Table, add_noise
+from ..structures.table import MOST_TAIL_STEPS, Counts, Table, add_noise
 from .base import TABLE_SHAPES, ArrayShape, Built, DivisiblePlan, Plan, spread_noise
 from .problem import LEFT_OUT, Problem
 from .reading import Arrays, Estimates, Parts, Reader
@@ -41,73 +39,6 @@ from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
 
 # Shares of δ: for a stored key that a neighbour lacks, and for dependent rows; the rest is for overflow.
 STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 8)
-
-# Buckets err by less than two of 2^b numbers: with 2^17 in the smallest that costs less than 2^-15 of loss, and with
-# 2^7, which a tiny δ may need, less than 2^-5.
-WANTED_BUCKET_BITS, SMALLEST_BUCKET_BITS = 17, 7
-
-MOST_BUCKETS = 1 << 13  # noisy values up to the threshold; plans stay well below
-
-
-@dataclass(frozen=True)
-class NoiseBuckets:
-    """The numbers below 2^bits, cut into one run for each noisy value from `lowest` to threshold - 1."""
-
-    noise: TwoSided
-    lowest: int
-    threshold: int
-    bits: int
-
-    @classmethod
-    def plan(cls, noise: TwoSided, threshold: int) -> NoiseBuckets:
-        """The fewest whole bytes that keep every bucket large; values below the mirror image of T are cut."""
-        chance = noise.probability(threshold - 1)  # which may be too small for a float
-        rarest = math.log2(chance.denominator) - math.log2(chance.numerator)
-        bits = 8 * math.ceil((rarest + WANTED_BUCKET_BITS) / 8)
-        if bits > 64 >= rarest + SMALLEST_BUCKET_BITS:
-            bits = 64
-        return cls(noise, 1 - threshold, threshold, bits)
-
-    @cached_property
-    def ends(self) -> list[int]:
-        """Numbers below ends[i] decode to at most lowest + i: P[η <= v | η < T] · 2^bits, less than two off."""
-        extra = 1 << 64  # so that the floors of all values together are less than one off
-        scale = Fraction(extra << self.bits) / (1 - self.noise.at_least(self.threshold))
-        side = math.floor(self.noise.one_side * scale)
-        at_zero = math.floor(self.noise.at_zero * scale)
-        lowest = math.floor(self.noise.at_least(-self.lowest) * scale)  # η <= lowest
-        inner = (
-            at_zero if v == 0 else self.noise.magnitude.scaled(abs(v) - 1, side)
-            for v in range(self.lowest + 1, self.threshold - 1)
-        )
-        return [end // extra for end in accumulate(inner, initial=lowest)] + [1 << self.bits]
-
-    @cached_property
-    def widths(self) -> list[int]:
-        """How many numbers decode to each value."""
-        return [high - low for low, high in pairwise([0, *self.ends])]
-
-    @cached_property
-    def zero_loss(self) -> Decimal:
-        """The largest |ln(P[v | count 1] / P[v | count 0])| over values that are not stored, rounded up."""
-        scale = 1 << (self.bits + 256)  # masses are floors, less than two off, of integers of 2^200 and more
-        side, at_zero = math.floor(self.noise.one_side * scale), math.floor(self.noise.at_zero * scale)
-        masses = [math.floor(self.noise.at_least(1 - self.lowest) * scale)]  # 1 + η <= lowest
-        for v in range(self.lowest + 1, self.threshold):
-            masses.append(at_zero if v == 1 else self.noise.magnitude.scaled(abs(v - 1) - 1, side))
-        widths = [width << 256 for width in self.widths]
-        most = max(Fraction(mass + 2, width) for mass, width in zip(masses, widths, strict=True))
-        least = min(Fraction(mass, width) for mass, width in zip(masses, widths, strict=True))
-        # A uniform number below a width is off by a share of 2^-64.
-        worst = max(most, 1 / least) * (1 + Fraction(1, 1 << 60))
-        return log_bounds(worst).high
-
-    def draw(self, values: Counts, randomness: Randomness) -> Words:
-        """A uniform number that decodes to each value."""
-        index = values - self.lowest
-        widths = np.array(self.widths, np.uint64)
-        starts = np.array([0, *self.ends[:-1]], np.uint64)
-        return starts[index] + _native.uniform_below(widths[index], randomness.words(2 * len(values)))
 
 
 @dataclass(frozen=True)
@@ -345,6 +276,38 @@ class RetrievalPlan(DivisiblePlan):
     def error_with_probability_cells(self, failure: float) -> float:
         noise = bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
         return noise if self.filled else self.buckets.threshold + noise
+
+    @property
+    def of_first_format(self) -> bool:
+        return self.count_noise is not None
+
+    def faults(self) -> Iterator[str]:
+        problem = self.problem
+        if problem.delta <= 0 or problem.entries is None:
+            yield "retrieval has a delta and a size"
+        if self.system.width * 8 != self.buckets.bits:
+            yield "the system must fit the buckets"
+        unstated = problem.sizing_keys is None or (problem.nonzero is None and not problem.bounded)
+        if self.count_noise is None and unstated:
+            yield "the noisy number of keys must be stated"
+        elif self.count_noise is None and (self.room != self._planned_room or not self._margin_fits):
+            yield "the system must have a margin above the number of keys"
+        if not 0 <= (self.room or 0) <= self.system.keys or (self.room is None and self.count_noise is not None):
+            yield "the system must fit the room"
+
+    @property
+    def _planned_room(self) -> int | None:
+        problem, noise = self.problem, self.problem.sizing_noise
+        return room(problem, noise) if problem.bounded and noise is not None and problem.entries is not None else None
+
+    @property
+    def _margin_fits(self) -> bool:
+        noise, moved = self.problem.sizing_noise, self.problem.sizing_keys
+        if noise is None or moved is None:
+            return False
+        number = -(-(self.problem.nonzero or 1) // self.problem.parts) if self.room is None else self.room
+        above = self.system.keys - number
+        return moved <= above <= MOST_TAIL_STEPS * noise.magnitude.period
 
 
 def _keys_of_part(problem: Problem) -> int:

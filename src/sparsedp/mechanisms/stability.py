@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import ParameterError
-from ..structures.table import StableStage
+from ..structures.thresholds import StableStage
 from .base import Plan, spread_noise
 from .options import THRESHOLD_RULE
 from .problem import Problem

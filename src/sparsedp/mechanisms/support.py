@@ -18,8 +18,8 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..privacy.bounds import geometric_mean_error
-from ..privacy.laws import TwoSided, precise, round_down, round_up
-from ..privacy.neighbours import HEADROOM, LARGEST_STEP_LOSS
+from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, precise, round_down, round_up
+from ..privacy.neighbours import HEADROOM
 from ..privacy.randomness import Randomness
 from ..structures.table import Counts, add_noise
 from .problem import Problem
@@ -36,25 +36,6 @@ UNFILLED_CHANCE = Fraction(1, 100)  # that a number of keys at its public bound 
 LARGEST_EXPONENT = 1000
 
 
-def moved_keys(problem: Problem) -> int:
-    """How many keys may come or go: between neighbours that are integers, else in one step."""
-    if problem.neighbours.real:
-        return 1
-    steps = int(problem.neighbours.distance)
-    contribution = problem.contribution
-    if contribution is None or contribution.total != problem.neighbours.sensitivity:
-        return steps
-    return min(steps, contribution.keys)
-
-
-def sizing_loss(problem: Problem, law: TwoSided) -> Decimal:
-    """The loss of the number, spread over the steps between neighbours, rounded up."""
-    if problem.neighbours.real:
-        return law.step_loss
-    with precise(ROUND_CEILING):
-        return law.step_loss * moved_keys(problem) / round_down(problem.neighbours.distance)
-
-
 @dataclass(frozen=True)
 class SupportSize(Sizing):
     """How many keys each part has; its array is made for as many, and a margin."""
@@ -68,7 +49,7 @@ class SupportSize(Sizing):
         with precise(ROUND_FLOOR):
             rate = problem.step_budget * Decimal(share) * HEADROOM
             if not problem.neighbours.real:
-                rate *= round_down(problem.neighbours.distance) / moved_keys(problem)
+                rate *= round_down(problem.neighbours.distance) / problem.moved_keys
             rate = min(rate, LARGEST_STEP_LOSS * HEADROOM)
         return cls(law_of_size(rate, share))
 
@@ -79,7 +60,7 @@ class SupportSize(Sizing):
         return [int(number) for number in add_noise(np.array(counted), self.law, randomness)]
 
     def sized(self, problem: Problem, noisy: Sequence[int]) -> Problem:
-        loss, moved = sizing_loss(problem, self.law), moved_keys(problem)
+        loss, moved = problem.loss_of_number(self.law), problem.moved_keys
         spent = replace(problem, sizing_loss=loss, sizing_noise=self.law, sizing_keys=moved)
         if problem.entries is not None:
             return replace(spent, bounded=True)
@@ -98,19 +79,19 @@ def room(problem: Problem, law: TwoSided) -> int:
 def margin(problem: Problem, law: TwoSided) -> int:
     """What is added to a noisy number: with it no key is left out, but for the share of δ that overflow has."""
     whole = step_delta(problem) if problem.neighbours.real else Fraction(problem.delta)
-    return law.smallest_tail(whole * OVERFLOW_SHARE / _touched_parts(problem)) + moved_keys(problem) - 1
+    return law.smallest_tail(whole * OVERFLOW_SHARE / _touched_parts(problem)) + problem.moved_keys - 1
 
 
 def overflow(problem: Problem, law: TwoSided, above: int) -> Fraction:
     """P[the keys of neighbours together are more than `above` beyond the noisy number of one of them]."""
-    return _touched_parts(problem) * law.at_least(above + 1 - moved_keys(problem))
+    return _touched_parts(problem) * law.at_least(above + 1 - problem.moved_keys)
 
 
 def planned_share(problem: Problem) -> float:
     """The share of ε with about the least of error and space, within the error that is accepted."""
     keys = (problem.entries or ASSUMED_KEYS) / problem.parts
     whole = float(problem.epsilon) / float(problem.neighbours.distance)
-    margin_at_one = -math.log(problem.delta) * moved_keys(problem) / problem.epsilon
+    margin_at_one = -math.log(problem.delta) * problem.moved_keys / problem.epsilon
     if problem.neighbours.real:
         margin_at_one *= float(problem.neighbours.distance)
     share = min(LARGEST_SHARE, max(SMALLEST_SHARE, math.sqrt(margin_at_one / (3 * keys))))
@@ -140,7 +121,7 @@ def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
 
 def _touched_parts(problem: Problem) -> int:
     """How many parts can have other keys than before."""
-    return min(problem.parts, moved_keys(problem))
+    return min(problem.parts, problem.moved_keys)
 
 
 def _entries_of_part(entries: int, parts: int) -> int:

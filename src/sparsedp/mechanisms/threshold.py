@@ -6,6 +6,7 @@ computed from the integer thresholds. Proof: docs/privacy.md, "Threshold". Exact
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -17,10 +18,11 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy import bounds
 from ..privacy.randomness import Randomness, Words
-from ..structures.table import Counts, PureStage, Stage
+from ..structures.table import Counts
+from ..structures.thresholds import PureStage, Stage
 from .base import ArrayShape, Built, DivisiblePlan, Plan, spread_noise
 from .options import STORED_ZEROS
-from .problem import Problem
+from .problem import STAGE_MISFIT, Problem
 from .reading import Estimates, Parts, Reader, tables_of
 
 TABLE_ENTRY_NBYTES = 16
@@ -87,6 +89,10 @@ class TablePlan(DivisiblePlan):
         # A key that is not stored has x + η < T, so the error x is below T - η.
         noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
         return self.stage.threshold + noise
+
+    def faults(self) -> Iterator[str]:
+        if not self.problem.fits(self.stage):
+            yield STAGE_MISFIT
 
 
 class TableReader(Reader):

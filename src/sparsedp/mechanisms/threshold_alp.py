@@ -18,11 +18,12 @@ from ..errors import ParameterError
 from ..privacy import bounds
 from ..privacy.laws import precise
 from ..privacy.randomness import Randomness, Words
-from ..structures.table import Counts, PureStage, StableStage, Stage
+from ..structures.table import Counts
+from ..structures.thresholds import PureStage, StableStage, Stage
 from .alp import CROWDED, Embedding
 from .base import TABLE_SHAPES, ArrayShape, Plan, spread_noise
 from .options import ALPHA, SCALING, SIZE_FACTOR, SPLIT, STORED_ZEROS, THRESHOLD_RULE
-from .problem import Problem
+from .problem import STAGE_MISFIT, Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
@@ -164,6 +165,10 @@ class ThresholdAlpPlan(Plan):
         if self.crowded:  # other keys may have set all bits of a key, but it is not stored
             return noise + self.stage.threshold
         return noise + self.embedding.bounds.error_with_probability(failure / 2) * self.embedding.unit_cells
+
+    def faults(self) -> Iterator[str]:
+        if not self.problem.fits(self.stage):
+            yield STAGE_MISFIT
 
 
 class ThresholdAlpReader(Reader):

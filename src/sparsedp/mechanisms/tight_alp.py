@@ -30,14 +30,15 @@ from ..structures.balancing import Game
 from ..structures.decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above
 from ..structures.embedding import BLOCK_BITS, Blocks
 from ..structures.ladder import MOST_HEIGHT, RATIO_BITS, Ladder
-from ..structures.table import Counts, PureStage, StableStage, Stage
+from ..structures.table import Counts
+from ..structures.thresholds import PureStage, StableStage, Stage
 from ..structures.unbiased import Summands, summands
 from .base import ArrayShape, Built, DivisiblePlan, Plan, spread_noise
 from .fitted import Fit, FittedDecoder, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
 from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_factors, unstored_chances
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
-from .problem import Problem
+from .problem import STAGE_MISFIT, Problem
 from .reading import Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable
 from .support import OVERFLOW_SHARE
@@ -136,6 +137,11 @@ class TightAlpPlan(DivisiblePlan):
         """That of the stage; all of δ if a number of keys decided for this mechanism and not for `retrieval`."""
         own = self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
         return max(own, Fraction(self.problem.delta)) if self.problem.counted else own
+
+    @property
+    def may_count_keys(self) -> bool:
+        """Whether `auto` can have taken this plan because there are few keys."""
+        return self.problem.delta > 0 and self.problem.counted
 
     @property
     def cells_nbytes(self) -> float:
@@ -305,6 +311,16 @@ class TightAlpPlan(DivisiblePlan):
     def error_with_probability_cells(self, failure: float) -> float:
         """Whatever the symbols say, a key that is not stored has count + noise below the threshold."""
         return self.stage.threshold + bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+
+    def faults(self) -> Iterator[str]:
+        if self.blocks.hashed != self.problem.hashed or self.problem.entries is None:
+            yield "the blocks must fit the keys"
+        if self.blocks.blocks % self.problem.parts:
+            yield "every part must have equally many blocks"
+        if self.blocks.ladder.height >= self.stage.threshold:
+            yield "the ladder must end below the threshold"
+        if not self.problem.fits(self.stage):
+            yield STAGE_MISFIT
 
 
 class TightReader(Reader):

@@ -6,6 +6,7 @@ Counts made from events are private only relative to what one person can change.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -34,6 +35,11 @@ class Contribution:
         who = "every row its own user" if self.user is None else f"users told apart by {self.user!r}"
         keys = "1 key" if self.keys == 1 else f"{self.keys} keys"
         return f"{who}, each with at most {keys} and {float(self.per_key):g} per key"
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if self.keys < 1 or self.per_key <= 0:
+            yield "a contribution must be positive"
 
 
 @dataclass(frozen=True, repr=False)

@@ -25,6 +25,13 @@ from typing import NamedTuple
 from .._util.lazy import cached_property
 
 WORD_BITS = 64
+
+# Smaller losses per cell need finer thresholds than 64 bits; of larger ones the thresholds cannot tell any more.
+SMALLEST_STEP_LOSS = Decimal(2) ** -20
+LARGEST_STEP_LOSS = Decimal(30)
+
+# Of laws in files: more digits could keep a reader busy for long.
+MOST_LAW_DIGITS, MOST_NOISE_DIGITS = 128, 62
 GUARD = Decimal("1e-40")
 
 # A high part with 8 to 16 bits of headroom below certainty keeps thresholds accurate to 2^-48 (see `Geometric`).
@@ -196,6 +203,13 @@ class Geometric:
         more = self.tail_probability**steps
         return more * (self.tail_probability + (1 - self.tail_probability) * (prefix + above))
 
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if self.word_bits != WORD_BITS:
+            yield f"words must have {WORD_BITS} bits"
+        if len(self.digits) > MOST_LAW_DIGITS or not all(0 < t < 1 << WORD_BITS for t in (*self.digits, self.tail)):
+            yield f"thresholds must be in 1..2^64 - 1, of at most {MOST_LAW_DIGITS} digits"
+
 
 @dataclass(frozen=True)
 class TwoSided:
@@ -271,6 +285,13 @@ class TwoSided:
         while j > 1 and self.at_least(j - 1) <= chance:
             j -= 1
         return j
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if not 0 < self.zero < 1 << WORD_BITS:
+            yield "the threshold of zero must be in 1..2^64 - 1"
+        if len(self.magnitude.digits) > MOST_NOISE_DIGITS or self.rate < SMALLEST_STEP_LOSS / 4:
+            yield "the noise is wider than any that is drawn"
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,15 @@ neighbours"):
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 from ..errors import ParameterError
-from .laws import GUARD, float_up, precise, round_down, round_up, to_decimal
+from .laws import GUARD, LARGEST_STEP_LOSS, SMALLEST_STEP_LOSS, float_up, precise, round_down, round_up, to_decimal
 
 QUANTISATION = Fraction(1, 1 << 24)
-
-# Smaller losses per cell need finer thresholds than 64 bits; of larger ones the thresholds cannot tell any more.
-SMALLEST_STEP_LOSS = Decimal(2) ** -20
-LARGEST_STEP_LOSS = Decimal(30)
 
 # Thresholds are chosen for this share of the budget, so that the exact loss of the integers stays within it.
 HEADROOM = 1 - Decimal(2) ** -20
@@ -83,6 +80,15 @@ class Neighbours:
     def __str__(self) -> str:
         kind = "real vectors" if self.real else "integer counts"
         return f"{kind} at ℓ1 distance at most {shown(self.sensitivity)}"
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if self.sensitivity <= 0 or self.step <= 0:
+            yield "sensitivity and step must be positive"
+        if max(self.step.numerator, self.step.denominator) >= 1 << 53:
+            yield "the step must be a ratio of integers below 2^53"
+        if not self.real and (self.step != 1 or self.distance < 1):
+            yield "integer counts have step 1 and a distance of at least 1"
 
 
 def shown(value: Fraction) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
 from ..errors import OverloadWarning
-from ..format.files import check_new, finish_parts, staged, write_part
+from ..format.files import check_new, finish_parts, new_directory, write_part
 from ..keys.columns import rereadable_keys
 from ..keys.hashing import KeyKind, KeySpace, Partition
 from ..planning.drafts import Draft, draft
@@ -175,7 +175,7 @@ def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
     )
     parts = range(partition.parts)
     if path is not None and len(parts) > 1:
-        with staged(path) as directory:
+        with new_directory(path) as directory:
             digests = [write_part(directory, part, len(parts), work.build(part, sums.pop(0))) for part in parts]
             finish_parts(directory, plan, space, randomness.reproducible, digests)
         return load(path, allow_reproducible=randomness.reproducible)

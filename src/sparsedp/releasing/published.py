@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from pickle import PicklingError
 from typing import Any, NamedTuple, NoReturn
@@ -15,10 +14,11 @@ import numpy.typing as npt
 from .._util.lazy import cached_property
 from ..errors import FormatError, ParameterError, ReproducibleReleaseError
 from ..format import files
+from ..format.description import Contents
 from ..keys.columns import rereadable_keys, take
-from ..keys.hashing import Key, KeySpace
+from ..keys.hashing import Key
 from ..keys.kept import kept_keys
-from ..mechanisms import Parts, Plan, Reader, notebook, tables_of
+from ..mechanisms import Plan, Reader, notebook, tables_of
 from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
 from .ranking import Fingerprint, Ranking, as_frame, largest
@@ -26,13 +26,6 @@ from .ranking import Fingerprint, Ranking, as_frame, largest
 Floats = npt.NDArray[np.float64]
 
 _PIECE = 1 << 17
-
-
-class Source(NamedTuple):
-    """The file that a release was loaded from."""
-
-    path: Path
-    digest: str
 
 
 class Stored(NamedTuple):
@@ -52,19 +45,11 @@ class Sum(NamedTuple):
     standard_error: float
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Release:
+class Release(Contents):
     """A differentially private sparse vector: everything in it may be published.
 
     It never changes and may be shared between threads. It pickles as the path of its file if it was loaded from one.
     """
-
-    plan: Plan
-    key_space: KeySpace
-    sides: tuple[Parts, ...]  # of the counts, and for signed values a second release of their negatives
-    reproducible: bool
-    format: int = files.FORMAT
-    source: Source | None = None
 
     @property
     def epsilon(self) -> float:
@@ -98,7 +83,7 @@ class Release:
     @cached_property
     def nbytes(self) -> int:
         """Bytes of the file, or of all files, that `save` writes."""
-        return files.nbytes(self.contents)
+        return files.nbytes(self)
 
     def __getitem__(self, key: Key) -> float:
         id = self.key_space.id(key)
@@ -243,19 +228,14 @@ class Release:
 
         An older file of that name is replaced. A release of several parts becomes a new directory.
         """
-        files.save(self.contents, Path(path))
-
-    @property
-    def contents(self) -> files.Contents:
-        """What its file holds."""
-        return files.Contents(self.plan, self.key_space, self.sides, self.reproducible, self.format)
+        files.save(self, Path(path))
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.source is not None:
             return _reopen, (str(self.source.path), self.source.digest)
         if self.plan.problem.parts > 1:
             raise PicklingError("a release of several parts must be saved and loaded before it can be pickled")
-        return _from_bytes, (files.to_bytes(self.contents),)
+        return _from_bytes, (files.to_bytes(self),)
 
     @cached_property
     def _step(self) -> float:
@@ -324,15 +304,13 @@ def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> R
 
     `allow_reproducible` opens releases that were built with the test-only randomness and protect nobody.
     """
-    resolved = Path(path).absolute()
-    contents = files.load(resolved)
-    if contents.reproducible and not allow_reproducible:
+    opened = files.load(Path(path).absolute(), Release)
+    if opened.reproducible and not allow_reproducible:
         raise ReproducibleReleaseError(
             f"{path} was built with reproducible randomness, which protects nobody; "
             "pass allow_reproducible=True to open it in a test"
         )
-    assert contents.digest is not None
-    return _from_contents(contents, Source(resolved, contents.digest))
+    return opened
 
 
 def verify(path: str | os.PathLike[str]) -> None:
@@ -340,12 +318,8 @@ def verify(path: str | os.PathLike[str]) -> None:
     files.verify(Path(path))
 
 
-def _from_contents(contents: files.Contents, source: Source | None = None) -> Release:
-    return Release(contents.plan, contents.key_space, contents.sides, contents.reproducible, contents.format, source)
-
-
 def _from_bytes(content: bytes) -> Release:
-    return _from_contents(files.load_bytes(content))
+    return files.load_bytes(content, Release)
 
 
 def _reopen(path: str, digest: str) -> Release:

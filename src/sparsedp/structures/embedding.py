@@ -7,6 +7,7 @@ is the paper's, one hash function and one memory access per level; `Blocks` touc
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -17,8 +18,10 @@ import numpy.typing as npt
 from .. import _native
 from .._util.progress import task
 from ..keys.hashing import Partition, draw_row_functions
+from ..privacy.laws import WORD_BITS
 from ..privacy.randomness import Randomness, Words, flip
 from .ladder import Ladder
+from .rounding import MOST_LEVELS
 
 FLIP_DIGITS = 16
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 1000.0
@@ -64,6 +67,14 @@ class Columns:
         # Fewer digits when the probability allows: p = 1/4 needs two random words per word, not sixteen.
         denominator = self.flip_probability.denominator
         return self.flip_probability.numerator, denominator.bit_length() - 1
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        p = self.flip_probability
+        if not 0 < p < Fraction(1, 2) or p.denominator.bit_length() > WORD_BITS or p.denominator & (p.denominator - 1):
+            yield "the flip probability must be below one half, a multiple of a power of two"
+        if not 1 <= self.levels <= MOST_LEVELS or not 1 <= self.rows < 1 << 39:
+            yield "rows must be in 1..2^39, levels in 1..2^16"
 
 
 def estimate_bits(bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
@@ -184,3 +195,11 @@ class Blocks:
         return _native.BlockReader(
             tables, parts, self._shape, self.blocks, self.hashed, first, second, row, values, factor, offset
         )
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        used = sum(level.bits * rows for level, rows in zip(self.ladder.levels, self.rows, strict=False))
+        if len(self.rows) != len(self.ladder.levels) or min(self.rows) < 1 or used > BLOCK_BITS:
+            yield f"the rows of all levels must fit in {BLOCK_BITS} bits"
+        if not 1 <= self.blocks < 1 << 48:
+            yield "blocks must be in 1..2^48"

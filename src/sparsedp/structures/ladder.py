@@ -22,7 +22,7 @@ are computed with sums, products and quotients of doubles only, which are the sa
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
@@ -39,6 +39,8 @@ RATIO_BITS = 192
 
 # More heights would take long to check, and only a tiny ε with a tiny δ would need them.
 MOST_HEIGHT = 1 << 15
+MOST_PATTERN_BITS, MOST_MASSES = 12, 1 << 21
+LARGEST_GROWTH = 1.1e13  # e to the largest loss of a step
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,15 @@ class Level:
             for up, down in zip(rising, falling, strict=True)
         ]
 
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if not 1 <= self.bits <= 8 or self.word_bits != WORD_BITS or self.start < 0 or self.height < 1:
+            yield "a level has 1..8 bits and at least two heights"
+        for row in self.masses:
+            if len(row) != self.symbols or min(row) <= 0 or sum(row) != 1 << WORD_BITS:
+                yield "the masses of a height must be positive, one for each symbol, and sum to 2^64"
+                return
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -102,6 +113,20 @@ class Recipe:
     growth: float
     anchors: tuple[int, ...]
     bits: tuple[int, ...]  # of the symbols of each level
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        anchors, bits = self.anchors, self.bits
+        if not 1 < self.growth <= LARGEST_GROWTH:
+            yield "the growth must be above 1, and that of a step at most"
+        if not 1 <= len(bits) <= 4 or not all(1 <= b <= 8 for b in bits) or sum(bits) > MOST_PATTERN_BITS:
+            yield f"there must be 1..4 levels with symbols of 1..8 bits, {MOST_PATTERN_BITS} in all"
+        elif not count_gaps(bits[:-1]) + 1 < len(anchors) <= count_gaps(bits) + 1:
+            yield "there must be anchors for every level, at most one for each symbol"
+        elif anchors[0] != 0 or any(high <= low for low, high in pairwise(anchors)) or anchors[-1] > MOST_HEIGHT:
+            yield f"anchors must ascend from 0 to at most {MOST_HEIGHT}"
+        elif anchors[-1] << max(bits) > MOST_MASSES:
+            yield f"a ladder has at most {MOST_MASSES} masses"
 
 
 @dataclass(frozen=True)
@@ -143,6 +168,14 @@ class Ladder:
     def step_ratios(self) -> list[tuple[Fraction, Fraction]]:
         """For each step c → c + 1 below the top, the largest ratios up and down, rounded up."""
         return [level.step_ratios(h) for level in self.levels for h in range(level.height)]
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        starts = [sum(level.height for level in self.levels[:j]) for j in range(len(self.levels))]
+        if self.bits > MOST_PATTERN_BITS or self.height > MOST_HEIGHT:
+            yield f"a pattern has at most {MOST_PATTERN_BITS} bits, a ladder at most {MOST_HEIGHT} heights"
+        if not 1 <= len(starts) <= 4 or [level.start for level in self.levels] != starts:
+            yield "there must be 1..4 levels, each starting where the last one ends"
 
 
 def spread_anchors(budgets: Sequence[float] | Matrix, gaps: int) -> list[int]:

@@ -10,6 +10,7 @@ independent and uniform: SipHash under a fresh 128-bit key as a pseudorandom fun
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -118,3 +119,10 @@ class LinearSystem:
         There is a table, an array of slots and a seed for each part.
         """
         return _native.SlotReader(tables, packed, seeds, hashed, self.width, self.slots, self.segment, lasts, values)
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if not 2 <= self.slots <= 8 or not 1 <= self.segment < LARGEST_SEGMENT or not 1 <= self.width <= 8:
+            yield "a system has 2..8 slots of 1..8 bytes in segments below 2^31"
+        if not 1 <= self.keys <= self.size:
+            yield "there must be more slots than keys"

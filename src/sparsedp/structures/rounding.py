@@ -8,6 +8,7 @@ exactly linear in the count.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -22,6 +23,9 @@ from ..privacy.randomness import Randomness, Words, bernoulli, pieces
 from .table import LARGEST_COUNT
 
 _FRACTION_BITS = 64
+
+
+MOST_LEVELS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,11 @@ class LinearRounding:
             levels=self.levels,
             words=randomness.words(len(counts)),
         )
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if self.slope_fixed < 1 or self.slope > MOST_LEVELS or not 0 < self.flip_probability < Fraction(1, 2):
+            yield "the slope must be positive and the flip probability below one half"
 
 
 def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: Randomness) -> npt.NDArray[np.int64]:

@@ -29,6 +29,7 @@ from ...counting.request import Counting
 from ...counting.spark_rows import INTEGER_TYPES, KEY_KINDS, Query, rows_by_part
 from ...errors import ParameterError
 from ...format import files
+from ...format.description import part_name
 from ...keys.hashing import KeySpace
 from ...mechanisms import Plan, Sizing
 from ...planning.drafts import Draft, draft
@@ -224,9 +225,9 @@ def _publish(cluster: _Cluster, plan: Plan, work: PartWork, space: KeySpace, tar
 
     try:
         built = cluster.each(build, "attempt string, sha256 string")
-        with files.staged(target) as directory:
+        with files.new_directory(target) as directory:
             for row in built:
-                name = files.part_name(row["part"])
+                name = part_name(row["part"])
                 os.rename(attempts / row["attempt"] / name, directory / name)
             files.finish_parts(directory, plan, space, reproducible, [row["sha256"] for row in built])
     finally:

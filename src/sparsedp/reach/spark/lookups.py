@@ -72,7 +72,7 @@ def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
         return lambda: _open(path, digest)
     if opened.plan.problem.parts > 1:
         raise ParameterError("a release of several parts must be saved, on a file system that all executors share")
-    content = files.to_bytes(opened.contents)
+    content = files.to_bytes(opened)
     name, digest = _add_file(df, content)
 
     def find() -> Release:
@@ -90,14 +90,14 @@ def _add_file(df: DataFrame, content: bytes) -> tuple[str, str]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it when they first need it
     path = folder / name
     path.write_bytes(content)
-    digest = files.load(path).digest
-    assert digest is not None
+    shipped = files.load(path, Release).source
+    assert shipped is not None
     session = df.sparkSession
     if hasattr(session, "_jsparkSession"):
         session.sparkContext.addFile(str(path))
     else:  # Spark Connect
         session.addArtifacts(str(path), file=True)
-    return name, digest
+    return name, shipped.digest
 
 
 _OPENED: dict[tuple[str, str], Release] = {}

@@ -1,0 +1,270 @@
+"""A release as a description and arrays, and back with everything checked (docs/format.md).
+
+Nothing here reads or writes: `files` does. What a file may hold is decided by the plan that it describes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..errors import FormatError
+from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace
+from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
+from .codec import Source as Encoded
+from .codec import check_names, decode, decode_plan, encode, encode_scalar
+from .container import Container, checksums
+
+FORMAT = 2
+HEADER_NAME = "release.sparsedp"
+_NEGATIVE = "negative."
+_PLAN = "plan"
+_DIGESTS = "parts.sha256"
+
+_COMMON = {"format", "written_by", "kind", "checksums"}
+_FIELDS = {
+    "release": _COMMON | {"reproducible", "mechanism", "epsilon", "delta", "keys", "plan", "parts"},
+    "part": _COMMON | {"part", "of"},
+}
+
+
+class Source(NamedTuple):
+    """The file that a release was loaded from."""
+
+    path: Path
+    digest: str  # of its header
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Contents:
+    """Everything that is published, and the file it is from."""
+
+    plan: Plan
+    key_space: KeySpace
+    sides: tuple[Parts, ...]  # of the counts, and for signed values a second release of their negatives
+    reproducible: bool
+    format: int = FORMAT  # of the file it is from; saved again, it stays what it was
+    source: Source | None = None
+
+
+Kind = TypeVar("Kind", bound=Contents)
+
+
+def own_arrays(contents: Contents, part: int) -> list[Arrays]:
+    """The arrays of one of several parts, for each side."""
+    names = contents.plan.array_shapes
+    return [{name: array for name, array in side[part].items() if name in names} for side in contents.sides]
+
+
+def shared_arrays(contents: Contents) -> Arrays:
+    """The arrays that all parts share; a file of format 1 has none."""
+    names = contents.plan.shared_shapes
+    return prefixed([{name: side[0][name] for name in names if name in side[0]} for side in contents.sides])
+
+
+def _common(version: int, kind: str) -> dict[str, Any]:
+    return {"format": version, "written_by": f"sparsedp {metadata.version('sparsedp')}", "kind": kind}
+
+
+def prefixed(sides: Sequence[Arrays]) -> Arrays:
+    """The arrays of all sides under names of their own."""
+    named = zip(("", _NEGATIVE), sides, strict=False)
+    return {prefix + name: array for prefix, side in named for name, array in side.items()}
+
+
+def part_description(version: int, part: int, of: int, sums: dict[str, str]) -> dict[str, Any]:
+    """The description of a part file."""
+    return {**_common(version, "part"), "part": part, "of": of, "checksums": sums}
+
+
+def described(
+    contents: Contents, arrays: Arrays, digests: list[str], sums: Callable[[Arrays], dict[str, str]]
+) -> tuple[dict[str, Any], Arrays]:
+    """The description of a release, and its arrays with those of the plan and the digests of its parts."""
+    plan, space, typed = contents.plan, contents.key_space, contents.format >= 2
+    own: Arrays = {}
+    encoded = encode(plan, _PLAN, own)
+    parts: Any = len(digests)
+    if not typed:
+        parts = [{"file": part_name(part), "sha256": digest} for part, digest in enumerate(digests)]
+    elif digests:
+        own[_DIGESTS] = np.frombuffer(bytes.fromhex("".join(digests)), np.uint8).reshape(len(digests), -1)
+    keys = {
+        "domain": encode_scalar(space.domain),
+        "seed": None if space.seed is None else [encode_scalar(word) for word in space.seed],
+    }
+    arrays = arrays | own
+    description = {
+        **_common(contents.format, "release"),
+        "reproducible": contents.reproducible,
+        "mechanism": plan.mechanism,
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "keys": {"kind": space.kind, **keys} if typed else keys,
+        "plan": encoded,
+        "checksums": sums(arrays),
+        "parts": parts,
+    }
+    return description, arrays
+
+
+def listed_parts(header: Container) -> list[str]:
+    """The digests of the part files, if there are any; their names follow from their numbers."""
+    stated = header.description["parts"]
+    if header.description["format"] == 1:
+        if not isinstance(stated, list):
+            raise FormatError("parts must be a list")
+        for at, entry in enumerate(stated):
+            check_names(entry, {"file", "sha256"}, f"parts.{at}")
+            if entry["file"] != part_name(at):
+                raise FormatError(f"part {at} must be called {part_name(at)}, got {entry['file']!r:.60}")
+        return [entry["sha256"] for entry in stated]
+    if type(stated) is int and stated == 0 and _DIGESTS not in header.arrays:
+        return []
+    digests = header.arrays.get(_DIGESTS, np.empty(0, np.uint8))
+    if type(stated) is not int or digests.dtype != np.uint8 or digests.shape != (stated, 32) or not stated:
+        raise FormatError(f"parts must be the number of digests of 32 bytes in {_DIGESTS}")
+    if checksums({_DIGESTS: digests})[_DIGESTS] != header.description["checksums"][_DIGESTS]:
+        raise FormatError("the list of parts fails its checksum: the file is damaged")
+    return [digest.tobytes().hex() for digest in digests]
+
+
+def check_description(container: Container, kind: str) -> None:
+    """`FormatError` unless a file is of this kind, of a known format, and has a checksum for each array."""
+    description = container.description
+    version = description.get("format")
+    if type(version) is not int or not 1 <= version <= FORMAT:
+        raise FormatError(
+            f"the file has format {version!r:.20}, and formats up to {FORMAT} are known; upgrade sparsedp"
+        )
+    if description.get("kind") != kind:
+        raise FormatError(f"the file must be a {kind}, got {description.get('kind')!r:.20}")
+    check_names(description, _FIELDS[kind], "the description")
+    if not isinstance(description["written_by"], str):
+        raise FormatError("written_by must be text")
+    sums = description["checksums"]
+    check_names(sums, set(container.arrays), "checksums")
+    if not all(isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest, re.ASCII) for digest in sums.values()):
+        raise FormatError("checksums must be of 64 hexadecimal digits")
+
+
+def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind], path: Path | None = None) -> Kind:
+    """What a header file and its part files hold, as a `Contents` of the given kind."""
+    description = header.description
+    mechanism = description["mechanism"]
+    if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
+        raise FormatError(f"there is no mechanism {mechanism!r:.40}; a newer version of sparsedp may have it")
+    if type(description["reproducible"]) is not bool:
+        raise FormatError("reproducible must be true or false")
+    matrices = {name: array for name, array in header.arrays.items() if name.startswith(_PLAN + ".")}
+    if checksums(matrices).items() - description["checksums"].items():
+        raise FormatError("the thresholds of the plan fail their checksum: the file is damaged")
+    plan: Plan = decode_plan(MECHANISMS[mechanism], description["plan"], _PLAN, description["format"], matrices)
+    if matrices:
+        raise FormatError(f"array {next(iter(matrices))!r} has no place in the plan")
+    _check_guarantee(plan, description)
+    own = {name: array for name, array in header.arrays.items() if not _is_of_header(name)}
+    if plan.problem.parts > 1 and not isinstance(plan, DivisiblePlan):
+        raise FormatError(f"a release of {mechanism} has one part only")
+    if len(parts) != (plan.problem.parts if plan.problem.parts > 1 else 0):
+        raise FormatError(f"the plan has {plan.problem.parts} parts, the release {len(parts)}")
+    shapes, shared_shapes = plan.array_shapes, plan.shared_shapes if description["format"] >= 2 else {}
+    if parts and len(own) != plan.releases * len(shared_shapes):
+        raise FormatError(f"{HEADER_NAME} must have no arrays but those of the plan and those that all parts share")
+    pieces = [part.arrays for part in parts] or [own]
+    each = plan.releases * (len(shapes) + (0 if parts else len(shared_shapes)))
+    shared = [take(own, shared_shapes, side) for side in range(plan.releases)]
+    sides = tuple(tuple(take(piece, shapes, side) | shared[side] for piece in pieces) for side in range(plan.releases))
+    if any(len(piece) != each for piece in pieces):
+        raise FormatError("there are arrays that the mechanism does not have")
+    for side_parts in sides:
+        refuse(plan.wrong_arrays(side_parts, thorough=False))
+    if description["format"] >= 2 and plan.problem.sized_unseen:
+        raise FormatError("a size that was estimated must state its noise")
+    if description["format"] >= 2 and plan.of_first_format:
+        raise FormatError("only a file of format 1 has numbers of keys for each part")
+    if plan.problem.sizing_keys is not None and not plan.may_count_keys:
+        raise FormatError(f"the size of {mechanism} does not count keys")
+    if plan.problem.keep_keys and not plan.keeps_keys:
+        raise FormatError(f"a release of {mechanism} keeps no keys")
+    space, version = _key_space(description, plan), description["format"]
+    source = None if path is None else Source(path, header.digest)
+    return kind(plan.observed(sides[0]), space, sides, description["reproducible"], version, source)
+
+
+def _is_of_header(name: str) -> bool:
+    return name == _DIGESTS or name.startswith(_PLAN + ".")
+
+
+def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
+    """ε and δ follow from the integers of the plan; a file cannot state others.
+
+    A file of format 1 may state a δ of `retrieval` that is above what is proved now, and an ε that trusts the price of
+    its estimated size, which nobody can check: the release then states the ε that was asked for.
+    """
+    try:
+        check_privacy(plan)
+        exact = {"epsilon": plan.epsilon, "delta": plan.delta}
+    except (ArithmeticError, AssertionError, ValueError) as error:
+        raise FormatError(f"the plan guarantees nothing: {error}") from None
+    for name, value in exact.items():
+        stated, first = description[name], description["format"] == 1
+        larger = first and name == "delta" and plan.mechanism == "retrieval"
+        smaller = first and name == "epsilon" and plan.problem.sized_unseen
+        wanted = (plan.exact_epsilon, value) if smaller else (value,)
+        if type(stated) not in (int, float) or not (stated >= value if larger else stated in wanted):
+            raise FormatError(f"the file states {name} = {stated!r:.40}, but its thresholds guarantee {value!r}")
+
+
+def take(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Arrays:
+    """The arrays of one side, of the types and shapes that the plan has."""
+    taken: Arrays = {}
+    for name, (dtype, shape) in shapes.items():
+        label = (_NEGATIVE if side else "") + name
+        array = arrays.get(label)
+        if array is None or array.dtype != np.dtype(dtype) or len(array.shape) != len(shape):
+            raise FormatError(f"array {label!r} must be of {np.dtype(dtype)} with {len(shape)} dimensions")
+        if any(wanted is not None and wanted != got for wanted, got in zip(shape, array.shape, strict=True)):
+            raise FormatError(f"array {label!r} must have the shape {shape}, got {array.shape}")
+        taken[name] = array
+    if "table.ids" in taken and len(taken["table.ids"]) != len(taken["table.values"]):
+        raise FormatError("table.ids and table.values must be equally many")
+    return taken
+
+
+def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:
+    keys, typed = description["keys"], description["format"] >= 2
+    check_names(keys, {"domain", "seed"} | ({"kind"} if typed else set()), "keys")
+    source = Encoded(description["format"], {}, {})
+    domain = decode(int, keys["domain"], "keys.domain", source)
+    seed = decode(tuple[int, ...] | None, keys["seed"], "keys.seed", source)
+    if domain != plan.problem.domain or (seed is not None) != plan.problem.hashed:
+        raise FormatError("keys must be those of the plan")
+    if seed is not None and (len(seed) != 2 or not all(0 <= word < 1 << 64 for word in seed)):
+        raise FormatError("keys.seed must be two words of 64 bits")
+    if seed is None:
+        kinds: tuple[KeyKind | None, ...] = ("integer",)
+    else:  # a file of format 1 does not tell
+        kinds = (None, *KEY_KINDS) if typed else (None,)
+    stated = keys["kind"] if typed else kinds[0]
+    for kind in kinds:
+        if stated == kind:
+            return KeySpace(domain, seed, kind)
+    raise FormatError(f"keys.kind must be one of {', '.join(map(str, kinds))}, got {stated!r:.40}")
+
+
+def refuse(wrong: Iterator[str]) -> None:
+    """`FormatError` with the first thing that is wrong, if anything is."""
+    for what in wrong:
+        raise FormatError(f"the arrays are damaged: {what}")
+
+
+def part_name(part: int) -> str:
+    """The name of a part's file."""
+    return f"part-{part:05d}.sparsedp"
