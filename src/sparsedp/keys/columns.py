@@ -1,43 +1,64 @@
-"""Keys that are read twice, for their ids and for their names: as a list, a NumPy array or an Arrow column."""
+"""A caller's column, whatever library it is from: as a list, a plain NumPy array or an Arrow column.
+
+This is the one place that knows the containers of other libraries; keys and values are both read through it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from . import arrow
+from .arrow import as_chunked_array, has_mixed_categories, pandas_to_numpy, refuse_missing
 from .containers import has, is_a, is_numpy_inside, is_pandas, is_table, speaks_arrow, unmasked
-from .hashing import Key
+
+if TYPE_CHECKING:
+    from .hashing import Key
+
+
+def as_column(thing: Any, what: str) -> Any:
+    """The column as a list or tuple, a plain NumPy array, or a pyarrow ChunkedArray.
+
+    What is no column (one key, a table, a number) comes back as it is, for the caller to refuse. `what` is "key" or
+    "value": of a pandas column, keys may be strings, and values are numbers.
+    """
+    if isinstance(thing, (str, bytes, list, tuple)) or is_table(thing):
+        return thing
+    if is_numpy_inside(thing):
+        thing = np.asarray(thing.to_numpy())
+    elif is_pandas(thing):
+        refuse_missing(thing, what)
+        # Strings, bytes, categories; numbers are NumPy arrays but for their nulls.
+        strings = what == "key" and thing.dtype.kind in "OU" and not has_mixed_categories(thing)
+        thing = as_chunked_array(thing) if strings else pandas_to_numpy(thing)
+    elif speaks_arrow(thing):
+        thing = as_chunked_array(thing)
+    elif has(thing, "to_numpy"):
+        thing = np.asarray(thing.to_numpy())
+    elif isinstance(thing, Iterable) and not isinstance(thing, np.ndarray):
+        return list(thing)
+    return unmasked(thing, what) if isinstance(thing, np.ndarray) else thing
+
+
+def is_arrow(column: object) -> bool:
+    """Whether a column is one of Arrow."""
+    return is_a(column, "pyarrow", "ChunkedArray")
 
 
 def rereadable_keys(keys: Any) -> Any:
-    """The keys as a list, a plain NumPy array or an Arrow column; what are no keys is refused when ids are made."""
-    if isinstance(keys, (str, bytes, list, tuple)) or is_table(keys):
-        return keys
-    if is_numpy_inside(keys):
-        keys = keys.to_numpy()
-    elif is_pandas(keys):
-        arrow.refuse_missing(keys, "key")
-        keys = arrow.as_chunked_array(keys) if keys.dtype.kind in "OU" else arrow.pandas_to_numpy(keys)
-    elif speaks_arrow(keys):
-        keys = arrow.as_chunked_array(keys)
-    elif has(keys, "to_numpy"):
-        keys = np.asarray(keys.to_numpy())
-    elif not isinstance(keys, np.ndarray) and isinstance(keys, Iterable):
-        return list(keys)
-    if isinstance(keys, np.ndarray):
-        keys = unmasked(keys, "key")
-        return keys.tolist() if keys.dtype.kind == "O" and keys.ndim == 1 else keys
-    if is_a(keys, "pyarrow", "ChunkedArray"):
+    """Keys that are read twice, for their ids and for their names; what are no keys is refused when ids are made."""
+    column = as_column(keys, "key")
+    if isinstance(column, np.ndarray):
+        return column.tolist() if column.dtype.kind == "O" and column.ndim == 1 else column
+    if is_arrow(column):
         try:
-            keys.validate(full=True)
+            column.validate(full=True)
         except ValueError:  # whose text may show what is in the column
             raise InputError("a column of keys is damaged: it breaks the rules of Arrow; write it anew") from None
-    return keys
+    return column
 
 
 def take(keys: Any, rows: npt.NDArray[np.int64]) -> list[Key]:

@@ -14,7 +14,7 @@ Hash seeds are drawn independently of the data, so privacy holds for every outco
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias, get_args
 
@@ -25,7 +25,8 @@ from .. import _native
 from ..errors import InputError, KeyTypeError
 from ..privacy.randomness import Randomness, Words
 from . import arrow
-from .containers import has, is_numpy_inside, is_pandas, is_table, speaks_arrow, unmasked
+from .columns import as_column, is_arrow
+from .containers import is_table
 
 Key: TypeAlias = str | bytes | int
 KeyKind: TypeAlias = Literal["text", "bytes", "integer"]
@@ -85,27 +86,19 @@ class KeySpace:
 
     def read(self, keys: Any) -> tuple[Words, KeyKind | None]:
         """The ids of keys and their kind; None if nothing tells it: no key is there, nor a type of the column."""
-        if isinstance(keys, (str, bytes)):
-            kind = type(keys).__name__
+        column = as_column(keys, "key")
+        if isinstance(column, (list, tuple)):
+            return self._from_sequence(column), _kind_of_first(column)
+        if isinstance(column, np.ndarray):
+            return self._from_numpy(column), _kind_of_array(column)
+        if is_arrow(column):
+            return arrow.key_ids(self, column), arrow.key_kind(column.type)
+        kind = type(keys).__name__
+        if isinstance(column, (str, bytes)):
             raise KeyTypeError(f"keys must be a collection of keys, got a single key, {kind}; use release[key]")
-        if isinstance(keys, (list, tuple)):
-            return self._from_sequence(keys), _kind_of_first(keys)
-        if isinstance(keys, np.ndarray):
-            keys = unmasked(keys, "key")
-            return self._from_numpy(keys), _kind_of_array(keys)
-        if is_table(keys):
-            raise KeyTypeError(f"keys must be one column, got a table ({type(keys).__name__}); {_ONE_COLUMN}")
-        if is_numpy_inside(keys):
-            return self.read(keys.to_numpy())
-        if is_pandas(keys):
-            return self._from_pandas(keys)
-        if speaks_arrow(keys):
-            return self._from_arrow(keys)
-        if has(keys, "to_numpy"):
-            return self.read(np.asarray(keys.to_numpy()))
-        if isinstance(keys, Iterable):
-            return self.read(list(keys))
-        raise KeyTypeError(f"keys must be a collection of str, bytes or int, got {type(keys).__name__}")
+        if is_table(column):
+            raise KeyTypeError(f"keys must be one column, got a table ({kind}); {_ONE_COLUMN}")
+        raise KeyTypeError(f"keys must be a collection of str, bytes or int, got {kind}")
 
     def integers(self, values: np.ndarray) -> Words:
         """The ids of a one-dimensional array of integers."""
@@ -136,17 +129,6 @@ class KeySpace:
                 f"keys must be integers in [0, {self.domain}), got {kind} keys; omit domain= to hash them"
             )
         return self.seed
-
-    def _from_pandas(self, keys: Any) -> tuple[Words, KeyKind | None]:
-        arrow.refuse_missing(keys, "key")
-        # Strings, bytes, categories; numbers are NumPy arrays but for their nulls.
-        if keys.dtype.kind in "OU" and not arrow.has_mixed_categories(keys):
-            return self._from_arrow(keys)
-        return self.read(arrow.pandas_to_numpy(keys))
-
-    def _from_arrow(self, keys: object) -> tuple[Words, KeyKind | None]:
-        column = arrow.as_chunked_array(keys)
-        return arrow.key_ids(self, column), arrow.key_kind(column.type)
 
     def _from_numpy(self, keys: np.ndarray) -> Words:
         if keys.ndim != 1:

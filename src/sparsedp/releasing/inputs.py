@@ -8,7 +8,7 @@ values, as in a sparse matrix. Values become integer cells of the grid here, so 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -20,15 +20,9 @@ import numpy.typing as npt
 
 from .._util.progress import task
 from ..errors import InputError, KeyTypeError, ParameterError
-from ..keys.arrow import (
-    as_chunked_array,
-    as_two_columns,
-    check_two_columns,
-    pandas_to_numpy,
-    refuse_missing,
-    values_to_numpy,
-)
-from ..keys.containers import has, is_numpy_inside, is_pandas, is_table, is_unread, speaks_arrow, unmasked
+from ..keys.arrow import as_two_columns, check_two_columns, values_to_numpy
+from ..keys.columns import as_column, is_arrow
+from ..keys.containers import has, is_table, is_unread
 from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace
 from ..privacy.contributions import BoundedCounts
 from ..privacy.randomness import Words
@@ -152,21 +146,17 @@ def _largest_real(step: Fraction) -> float:
 
 
 def _as_numpy(values: Any) -> np.ndarray:
-    if isinstance(values, np.ndarray):
-        return unmasked(values, "value")
-    if is_table(values):
+    column = as_column(values, "value")
+    if isinstance(column, np.ndarray):
+        return column
+    if is_arrow(column):
+        return values_to_numpy(column)
+    if is_table(column):
         raise InputError(f"values must be one column, got a table ({type(values).__name__}); pass one of its columns")
-    if is_numpy_inside(values):
-        return np.asarray(values.to_numpy())
-    if is_pandas(values):
-        refuse_missing(values, "value")
-        return pandas_to_numpy(values)
-    if speaks_arrow(values):
-        return values_to_numpy(as_chunked_array(values))
-    if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
+    if not isinstance(column, (list, tuple)):
         raise InputError(f"values must be a sequence of numbers, got {type(values).__name__}")
     # NumPy would make one type of a mixture: floats of large integers, ones of True, strings of everything.
-    values = list(values)
+    values = list(column)
     kinds = set(map(type, values))
     if kinds == {float}:
         return np.array(values)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import MissingDependencyError
+from ..keys.columns import is_arrow
 from ..keys.containers import is_a
 from ..keys.hashing import Key
 from ..privacy.randomness import Words
@@ -55,7 +56,7 @@ def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
         import pandas
     except ImportError:
         raise MissingDependencyError("a DataFrame needs pandas: pip install pandas") from None
-    if is_a(keys, "pyarrow", "ChunkedArray"):
+    if is_arrow(keys):
         keys = keys.to_pylist() if is_a(keys.type, "pyarrow", "DictionaryType") else keys.to_pandas()
     if isinstance(keys, (list, tuple)):
         # By itself pandas makes floats of integers from both ends of 64 bits.
