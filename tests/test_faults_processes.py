@@ -21,7 +21,7 @@ import sparsedp
 from faults import HANGS, ending_of_child, in_child
 from releases import answers, make
 from sparsedp import FormatError, LedgerError, Release, SpentError
-from sparsedp.budget import store as sealed
+from sparsedp.budget import store
 from sparsedp.budget.ledger import Ledger
 from sparsedp.mechanisms import Plan
 from sparsedp.privacy.randomness import Randomness
@@ -228,7 +228,7 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1, timeout=HANGS)
     inside, leave = threading.Event(), threading.Event()
     done: list[str] = []
-    check = sealed._check
+    check = store._check
 
     def slowly_in_threads(*arguments: Any) -> Any:
         checked = check(*arguments)
@@ -250,7 +250,7 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
             other.join()
             leave.clear()
 
-    monkeypatch.setattr(sealed, "_check", slowly_in_threads)
+    monkeypatch.setattr(store, "_check", slowly_in_threads)
     seconds = 0.2
     in_fork = while_a_thread_looks(lambda: in_child(lambda: (list(done), ledger.spend(epsilon=1).id)))
     assert in_fork == (["looked"], 1)

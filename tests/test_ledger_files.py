@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ledgers import small, state
-from sparsedp.budget import store as sealed
+from sparsedp.budget import store
 from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import LedgerError
 
@@ -65,7 +65,7 @@ def test_a_newer_version_is_refused(path: Path) -> None:
 
 
 def lines(path: Path) -> list[bytes]:
-    return path.read_bytes()[sealed.FIRST :].splitlines(keepends=True)
+    return path.read_bytes()[store.FIRST :].splitlines(keepends=True)
 
 
 EDITS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -85,7 +85,7 @@ EDITS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 def test_lines_are_as_they_were_written(path: Path, edit: str) -> None:
     """Catches digests that do not depend on the lines before, and marks that are not compared."""
     ledger = small(path)
-    path.write_bytes(path.read_bytes()[: sealed.FIRST] + b"".join(EDITS[edit](lines(path))))
+    path.write_bytes(path.read_bytes()[: store.FIRST] + b"".join(EDITS[edit](lines(path))))
     before = path.read_bytes()
     for use in (lambda: Ledger.open(path), lambda: ledger.spend(epsilon=0.01), ledger.datasets, ledger.entries):
         with pytest.raises(LedgerError, match="is no ledger or damaged; restore it, and count every release since"):
@@ -112,8 +112,8 @@ def test_lines_are_as_they_were_written(path: Path, edit: str) -> None:
 def test_a_line_that_says_what_no_ledger_says_is_refused(path: Path, changes: Any) -> None:
     small(path)
     content = path.read_bytes()
-    _, last, _ = sealed._check(content, path)
-    line, _ = sealed._line(last, changes)
+    _, last, _ = store._check(content, path)
+    line, _ = store._line(last, changes)
     path.write_bytes(content + line)
     with pytest.raises(LedgerError, match="is no ledger or damaged"):
         Ledger.open(path)
@@ -150,7 +150,7 @@ def test_a_damaged_byte_is_refused_or_means_nothing(path: Path) -> None:
 def test_lost_pages_are_refused(path: Path, offset: int) -> None:
     """Pages of a larger ledger become zeros, or what another page was: never fewer debits."""
     ledger = Ledger.create(path, epsilon=100.0)
-    with sealed.transaction(path, 1.0, write=True) as book:  # a hundred debits in one commit
+    with store.transaction(path, 1.0, write=True) as book:  # a hundred debits in one commit
         row = ("default", "0.5", "0.0", "laplace", "note " * 20, "2026-01-01T00:00:00.000000+00:00")
         for id in range(1, 101):
             book.change("debit", id, *row)

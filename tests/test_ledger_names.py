@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from faults import at_call, ending_of_child, in_child, stop
-from sparsedp.budget import store as sealed
+from sparsedp.budget import store
 from sparsedp.budget.ledger import Ledger, Receipt
 from sparsedp.errors import BudgetError, LedgerError
 
@@ -128,7 +128,7 @@ def test_the_file_that_is_checked_is_the_one_that_is_opened(path: Path, monkeypa
         os.replace(linked, path)
         return FileIO(name, mode)
 
-    monkeypatch.setattr(sealed, "FileIO", replacing)
+    monkeypatch.setattr(store, "FileIO", replacing)
     with pytest.raises(LedgerError, match=ONE_NAME):
         ledger.spend(epsilon=0.25)
 
@@ -147,7 +147,7 @@ def test_a_file_that_is_replaced_while_it_is_waited_for_is_opened_anew(
             os.replace(other, path)
         return file
 
-    monkeypatch.setattr(sealed, "FileIO", replaced_after)
+    monkeypatch.setattr(store, "FileIO", replaced_after)
     assert ledger.spend(epsilon=0.5).id == 2
     assert ledger.datasets()[0].left_epsilon == 0.25
 

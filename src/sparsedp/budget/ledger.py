@@ -24,6 +24,7 @@ from typing import Any
 from ..errors import BudgetError, ParameterError
 from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
+from .book import Book
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
@@ -147,10 +148,10 @@ class Ledger:
                 self._balance(book, name)  # refuses a name that is not there
             return [_entry(row) for row in book.entries.values() if name in (None, row[1])]
 
-    def _transaction(self, write: bool = False) -> AbstractContextManager[store.Book]:
+    def _transaction(self, write: bool = False) -> AbstractContextManager[Book]:
         return store.transaction(self.path, self.timeout, write=write)
 
-    def _balance(self, book: store.Book, dataset: str) -> Balance:
+    def _balance(self, book: Book, dataset: str) -> Balance:
         if dataset not in book.budgets:
             raise BudgetError(
                 f"dataset must have a budget in {self.path}, got {dataset!r}; create one with Ledger.create"

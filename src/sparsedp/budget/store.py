@@ -36,68 +36,25 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from ..errors import LedgerError
 from ..format.container import sync_directory
+from .book import VERSION, Book, Change, DamageError, check_version
+from .version1 import SQLITE, of_sqlite
 
-VERSION = 2
 BLOCK = 512  # no disk writes a part of it
 HEAD = f"sparsedp ledger, version {VERSION}\nDo not edit: each line is sealed.\n".ljust(BLOCK - 1).encode() + b"\n"
 FIRST = 3 * BLOCK
 DIGEST = 64
 
-SQLITE = b"SQLite format 3\0"
-SQLITE_APPLICATION = 0x73644C31
-SQLITE_SCHEMA = [  # by name
-    "CREATE TABLE budgets (dataset TEXT PRIMARY KEY, epsilon TEXT, delta TEXT, created TEXT) WITHOUT ROWID",
-    "CREATE TABLE entries (id INTEGER PRIMARY KEY, dataset TEXT, epsilon TEXT, delta TEXT, mechanism TEXT, note TEXT, "
-    "time TEXT, released TEXT)",
-    "CREATE TABLE seal (sha256 TEXT)",
-]
-
-Change: TypeAlias = list[Any]
-
 # One thread at a time uses ledgers, and a fork waits for it: a child would share the lock on the file, and would wait
 # forever for SQLite's own locks if another thread had them at that moment.
 _in_use = threading.RLock()
 os.register_at_fork(before=_in_use.acquire, after_in_parent=_in_use.release, after_in_child=_in_use.release)
-
-
-class DamageError(Exception):
-    """A file is not as it was written."""
-
-
-@dataclass
-class Book:
-    """What a ledger says: totals and creation by data set, debits by number, and the changes to commit."""
-
-    budgets: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    entries: dict[int, tuple[Any, ...]] = field(default_factory=dict)
-    changes: list[Change] = field(default_factory=list)
-
-    def change(self, *change: Any) -> None:
-        """A new budget, a debit or what was released for one, to be committed."""
-        self.apply(list(change))
-        self.changes.append(list(change))
-
-    def apply(self, change: Change) -> None:
-        """`ValueError` for what is none: budgets are made once, debits numbered in order, and finished once."""
-        match change:
-            case ["budget", str(dataset), str(), str(), str()] if dataset not in self.budgets:
-                self.budgets[dataset] = (change[2], change[3], change[4])
-            case ["debit", int(id), str(dataset), str(), str(), str(), str(), str()] if (
-                id == len(self.entries) + 1 and dataset in self.budgets
-            ):
-                self.entries[id] = (*change[1:], None)
-            case ["released", int(id), str(text)] if id in self.entries and self.entries[id][-1] is None:
-                self.entries[id] = (*self.entries[id][:-1], text)
-            case _:
-                raise ValueError("it holds something that is no budget and no debit")
 
 
 class Mark(NamedTuple):
@@ -157,7 +114,7 @@ def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[Book]:
     """The checked file, which nobody else changes meanwhile; committed if the block ends without an exception."""
     with _alone(path, timeout), _opened(path, timeout, write) as (file, content):
         if content.startswith(SQLITE):
-            yield _of_sqlite(path, timeout)
+            yield of_sqlite(path, timeout)
             return
         book, mark, is_marked = _check(content, path)
         yield book
@@ -198,7 +155,7 @@ def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
     """What a file says, the mark of its last whole line, and whether that mark is in the file."""
     if not content.startswith(HEAD):
         version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
-        _check_version(path, bool(version), int(version[1]) if version else 0)
+        check_version(path, bool(version), int(version[1]) if version else 0)
         raise DamageError("its head is not the one that was written")
     texts: list[bytes] = []
     ends = [last := START]
@@ -223,13 +180,6 @@ def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
     except (ValueError, TypeError, RecursionError) as error:
         raise DamageError(str(error)) from error
     return book, last, newest == last.number
-
-
-def _check_version(path: Path, is_ledger: bool, version: int) -> None:
-    if not is_ledger:
-        raise LedgerError(f"path must be a ledger, got {path}, which is empty or something else")
-    if version > VERSION:
-        raise LedgerError(f"{path} must be of version {VERSION} or older, got {version}; use a newer sparsedp")
 
 
 def _mark(block: bytes, at: int) -> Mark | None:
@@ -367,7 +317,7 @@ def _explained(path: Path, timeout: float, write: bool) -> Iterator[None]:
 
 def _convert(path: Path, file: FileIO, timeout: float) -> None:
     """Put a file of this format in the place of one of version 1, which is locked."""
-    book = _of_sqlite(path, timeout, close=True)
+    book = of_sqlite(path, timeout, close=True)
     about, real = os.fstat(file.fileno()), path.resolve()
     changes: list[Change] = [["budget", name, *budget] for name, budget in book.budgets.items()]
     changes += [["debit", *entry[:-1]] for entry in book.entries.values()]
@@ -384,36 +334,3 @@ def _convert(path: Path, file: FileIO, timeout: float) -> None:
         if _is_at(path, file):
             os.replace(temporary, real)
             sync_directory(real.parent)
-
-
-def _of_sqlite(path: Path, timeout: float, close: bool = False) -> Book:
-    """What a file of version 1 says.
-
-    The file may be open, but not be closed meanwhile: that drops all locks that this process has on the file.
-    """
-    address = f"{path.resolve().as_uri()}?mode=rw"
-    with closing(sqlite3.connect(address, timeout=timeout, isolation_level=None, uri=True)) as connection:
-        connection.execute("PRAGMA synchronous = EXTRA")  # also syncs the removal of the journal
-        connection.execute("BEGIN EXCLUSIVE" if close else "BEGIN")
-        book = _check_sqlite(connection, path)
-        if close:  # programs that know version 1 only may be waiting for SQLite's lock: they are turned away
-            connection.execute(f"PRAGMA user_version = {VERSION}")
-        connection.execute("COMMIT")
-    return book
-
-
-def _check_sqlite(connection: sqlite3.Connection, path: Path) -> Book:
-    ((application,),) = connection.execute("PRAGMA application_id")
-    ((version,),) = connection.execute("PRAGMA user_version")
-    _check_version(path, application == SQLITE_APPLICATION, version)
-    tables = connection.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
-    if tables != [(table,) for table in SQLITE_SCHEMA]:
-        raise DamageError("its tables are not those of a ledger")
-    budgets = connection.execute("SELECT * FROM budgets ORDER BY dataset").fetchall()
-    entries = connection.execute("SELECT * FROM entries ORDER BY id").fetchall()
-    digest = hashlib.sha256()
-    for row in (*budgets, *entries):
-        digest.update(json.dumps(row, default=repr).encode())  # damage can turn text into bytes
-    if connection.execute("SELECT sha256 FROM seal").fetchall() != [(digest.hexdigest(),)]:
-        raise DamageError("its totals and debits are not those that were written, or it lost its journal")
-    return Book({name: tuple(budget) for name, *budget in budgets}, {entry[0]: entry for entry in entries})

@@ -13,8 +13,9 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from ..errors import ParameterError
-from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, ErrorPrediction, Plan, check_privacy
+from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, Plan, check_privacy
 from .options import MechanismOptions
+from .predictions import ErrorPrediction
 from .problem import LEFT_OUT, Problem
 from .reading import Arrays, Parts, Reader, tables_of
 from .sizing import Sizing

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -21,14 +20,16 @@ import numpy.typing as npt
 from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
-from ..privacy.laws import TwoSided, float_up, precise
+from ..privacy.laws import float_up, precise
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts
 from . import notebook
 from .options import Option
+from .predictions import ErrorPrediction
 from .problem import Problem
 from .reading import Arrays, Estimates, Parts, Reader, tables_of
 from .sizing import EffectiveSize, Sizing
+from .words import summary
 
 ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
 
@@ -37,24 +38,7 @@ KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys
 
 HEADER_NBYTES = 3500  # of a file, about; of each part of several, about
 PART_HEADER_NBYTES = 900
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SAMPLES = 200_000
-
-
-@dataclass(frozen=True)
-class ErrorPrediction:
-    """The predicted error (estimate minus true value) of one lookup."""
-
-    value: float
-    mean_absolute: float
-    bias: float
-    quantiles: Mapping[float, float]
-
-    @classmethod
-    def from_samples(cls, value: float, errors: Estimates) -> ErrorPrediction:
-        """The prediction whose error is a uniformly chosen sample."""
-        quantiles = dict(zip(QUANTILES, np.quantile(errors, QUANTILES).tolist(), strict=True))
-        return cls(value, float(np.abs(errors).mean()), float(errors.mean()), quantiles)
 
 
 class Built(NamedTuple):
@@ -339,27 +323,7 @@ class Plan(ABC):
         return None if cells is None else cells * self._step * self.releases
 
     def __str__(self) -> str:
-        size = "size unknown" if self.nbytes is None else f"{self.nbytes} bytes"
-        if self.bits_per_entry is not None:
-            size += f", {self.bits_per_entry:.4g} bits per key"
-        lines = [
-            f"{self.mechanism} ({self.reason})",
-            f"  privacy  ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, for {self.problem.promise}",
-            f"  space    {size}, {self.access} memory reads per lookup",
-        ]
-        if self.assumption is not None:
-            lines.append(f"  assumes  {self.assumption}")
-        if self.delta_parts:
-            parts = ", ".join(f"{name} {part:.2g}" for name, part in self.delta_parts.items())
-            lines.append(f"  δ        {parts}")
-        lines.append("  error    true value: mean absolute error (5 % to 95 % of errors)")
-        scale = 1 / float(self.problem.rate()) * self._step
-        for value in (0.0, scale, 5 * scale, 20 * scale, 100 * scale):
-            shown = round(value / self._step) * self._step
-            predicted = self.error(shown)
-            low, high = predicted.quantiles[QUANTILES[0]], predicted.quantiles[QUANTILES[-1]]
-            lines.append(f"  {shown:>12g}: {predicted.mean_absolute:.3g} ({low:+.3g} to {high:+.3g})")
-        return "\n".join(lines)
+        return summary(self)
 
     def _repr_html_(self) -> str:
         return notebook.of_plan(self)
@@ -394,13 +358,3 @@ def check_privacy(plan: Plan) -> None:
             f"{plan.mechanism} would spend ε = {plan.exact_epsilon}, δ = {plan.delta}, "
             f"more than {plan.problem.epsilon}, {plan.problem.delta}"
         )
-
-
-def spread_noise(law: TwoSided, samples: int) -> npt.NDArray[np.int64]:
-    """Evenly spaced quantiles of the noise in random order: a sample without sampling error, for predictions only."""
-    rate = float(law.rate)
-    fractions = (np.arange(samples) + 0.5) / samples
-    side = np.minimum(fractions, 1 - fractions)  # P[η <= -j] = exp(-λ j)/(1 + exp(-λ))
-    magnitudes = np.floor(-np.log(side * (1 + math.exp(-rate))) / rate)
-    noise = np.where(fractions < 0.5, -1, 1) * np.maximum(magnitudes, 0)
-    return np.random.default_rng(0).permutation(noise).astype(np.int64)

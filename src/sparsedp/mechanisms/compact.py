@@ -30,7 +30,8 @@ from ..privacy import bounds
 from ..privacy.laws import TwoSided, precise, round_up
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts, add_noise, threshold_fits
-from .base import ArrayShape, Plan, spread_noise
+from .base import ArrayShape, Plan
+from .predictions import spread_noise
 from .problem import Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 

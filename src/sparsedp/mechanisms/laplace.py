@@ -18,7 +18,8 @@ from ..privacy import bounds
 from ..privacy.laws import TwoSided
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts, add_noise
-from .base import ArrayShape, Plan, spread_noise
+from .base import ArrayShape, Plan
+from .predictions import spread_noise
 from .problem import Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 

@@ -29,7 +29,8 @@ from ..privacy.randomness import Randomness, Words, pieces
 from ..structures.buckets import NoiseBuckets
 from ..structures.linear_system import MOST_DEFECT, MOST_REDRAWS, LinearSystem
 from ..structures.table import MOST_TAIL_STEPS, Counts, Table, add_noise
-from .base import TABLE_SHAPES, ArrayShape, Built, DivisiblePlan, Plan, spread_noise
+from .base import TABLE_SHAPES, ArrayShape, Built, DivisiblePlan, Plan
+from .predictions import spread_noise
 from .problem import LEFT_OUT, Problem
 from .reading import Arrays, Estimates, Parts, Reader
 from .sizing import Sizing

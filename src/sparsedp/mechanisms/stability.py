@@ -16,8 +16,9 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..structures.thresholds import StableStage
-from .base import Plan, spread_noise
+from .base import Plan
 from .options import THRESHOLD_RULE
+from .predictions import spread_noise
 from .problem import Problem
 from .reading import Estimates
 from .threshold import TablePlan

@@ -20,8 +20,9 @@ from ..privacy import bounds
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts
 from ..structures.thresholds import PureStage, Stage
-from .base import ArrayShape, Built, DivisiblePlan, Plan, spread_noise
+from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .options import STORED_ZEROS
+from .predictions import spread_noise
 from .problem import STAGE_MISFIT, Problem
 from .reading import Estimates, Parts, Reader, tables_of
 

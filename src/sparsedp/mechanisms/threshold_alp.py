@@ -21,8 +21,9 @@ from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts
 from ..structures.thresholds import PureStage, StableStage, Stage
 from .alp import CROWDED, Embedding
-from .base import TABLE_SHAPES, ArrayShape, Plan, spread_noise
+from .base import TABLE_SHAPES, ArrayShape, Plan
 from .options import ALPHA, SCALING, SIZE_FACTOR, SPLIT, STORED_ZEROS, THRESHOLD_RULE
+from .predictions import spread_noise
 from .problem import STAGE_MISFIT, Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable

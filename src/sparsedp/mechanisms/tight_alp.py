@@ -33,11 +33,12 @@ from ..structures.ladder import MOST_HEIGHT, RATIO_BITS, Ladder
 from ..structures.table import Counts
 from ..structures.thresholds import PureStage, StableStage, Stage
 from ..structures.unbiased import Summands, summands
-from .base import ArrayShape, Built, DivisiblePlan, Plan, spread_noise
+from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .fitted import Fit, FittedDecoder, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
 from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_factors, unstored_chances
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
+from .predictions import spread_noise
 from .problem import STAGE_MISFIT, Problem
 from .reading import Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable

@@ -6,6 +6,8 @@ import math
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
+from .predictions import QUANTILES
+
 if TYPE_CHECKING:
     from ..keys.hashing import KeySpace
     from . import Plan
@@ -50,3 +52,29 @@ def kind_of_keys(space: KeySpace, kept: bool) -> str:
         return f"integers in [0, {space.domain})"
     kind = {"text": "text", "bytes": "bytes", "integer": "integers", None: "of a kind that is not known"}[space.kind]
     return f"{kind}, hashed; stored ones are named" if kept else f"{kind}, hashed"
+
+
+def summary(plan: Plan) -> str:
+    """What a plan comes to, with predicted errors, which take a moment."""
+    step = float(plan.problem.neighbours.step)
+    size = "size unknown" if plan.nbytes is None else f"{plan.nbytes} bytes"
+    if plan.bits_per_entry is not None:
+        size += f", {plan.bits_per_entry:.4g} bits per key"
+    lines = [
+        f"{plan.mechanism} ({plan.reason})",
+        f"  privacy  ε = {plan.epsilon:.6g}, δ = {plan.delta:.3g}, for {plan.problem.promise}",
+        f"  space    {size}, {plan.access} memory reads per lookup",
+    ]
+    if plan.assumption is not None:
+        lines.append(f"  assumes  {plan.assumption}")
+    if plan.delta_parts:
+        parts = ", ".join(f"{name} {part:.2g}" for name, part in plan.delta_parts.items())
+        lines.append(f"  δ        {parts}")
+    lines.append("  error    true value: mean absolute error (5 % to 95 % of errors)")
+    scale = 1 / float(plan.problem.rate()) * step
+    for value in (0.0, scale, 5 * scale, 20 * scale, 100 * scale):
+        shown = round(value / step) * step
+        predicted = plan.error(shown)
+        low, high = predicted.quantiles[QUANTILES[0]], predicted.quantiles[QUANTILES[-1]]
+        lines.append(f"  {shown:>12g}: {predicted.mean_absolute:.3g} ({low:+.3g} to {high:+.3g})")
+    return "\n".join(lines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -63,3 +63,8 @@ class BoundedCounts:
 
     def __repr__(self) -> str:
         return f"<BoundedCounts of {len(self)} keys, {self.contribution}; not private, do not publish>"
+
+
+def as_bounded(counts: object) -> BoundedCounts | None:
+    """The counts if they know their bounds. By their type alone: nothing else may be looked at before it is time."""
+    return cast(BoundedCounts, counts) if issubclass(type(counts), BoundedCounts) else None

@@ -17,7 +17,7 @@ from ..keys.columns import rereadable_keys
 from ..keys.hashing import KeyKind, KeySpace, Partition
 from ..planning.drafts import Draft, draft
 from ..planning.request import Request
-from ..privacy.contributions import BoundedCounts
+from ..privacy.contributions import as_bounded
 from ..privacy.randomness import Randomness, Words, fresh_randomness
 from .cells import NamedSums, Rows, Sums, distinct_rows
 from .inputs import CountsLike, Pairs, check_key_type, check_row, key_ids, read_pairs
@@ -98,8 +98,7 @@ def release(
         Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
 
     """
-    counted = counts if isinstance(counts, BoundedCounts) else None
-    request = Request.of(locals(), counted)
+    request = Request.of(locals(), as_bounded(counts))
     check_row(counts, domain)
     account = None if ledger is None else account_of(ledger, dataset)
     stated = check_key_type(key_type, request.problem.hashed)

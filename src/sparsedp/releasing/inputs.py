@@ -24,7 +24,7 @@ from ..keys.arrow import as_two_columns, check_two_columns, values_to_numpy
 from ..keys.columns import as_column, is_arrow
 from ..keys.containers import has, is_table, is_unread
 from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace
-from ..privacy.contributions import BoundedCounts
+from ..privacy.contributions import as_bounded
 from ..privacy.randomness import Words
 from ..structures.table import Counts
 
@@ -48,8 +48,8 @@ class Pairs:
 
 def read_pairs(counts: CountsLike, signed: bool, step: Fraction | None) -> Pairs:
     """Keys and checked values of any supported container, reals if there is a step; nothing is drawn yet."""
-    if type(counts) is BoundedCounts:  # checked when they were counted, and sums of whole units
-        return Pairs(counts.keys, counts.units, unit=counts.unit)
+    if (bounded := as_bounded(counts)) is not None:  # checked when they were counted, and sums of whole units
+        return Pairs(bounded.keys, bounded.units, unit=bounded.unit)
     keys, values = _split(counts)
     return Pairs(keys, check_values(values, signed, step))
 
