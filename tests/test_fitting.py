@@ -185,8 +185,8 @@ def test_intervals_cover_every_range_of_counts_and_hold_the_answer(mechanism: st
     answers = release.lookup(keys, prior="fitted")
     assert ((low <= answers) & (answers <= high)).all()
     for first, last in ((1, 9), (10, 99), (100, 10**9)):
-        own = (counts >= first) & (counts <= last)
-        assert ((low <= counts) & (counts <= high))[own].mean() > 0.94
+        covered = ((low <= counts) & (counts <= high))[(counts >= first) & (counts <= last)]
+        assert covered.mean() > 0.95 - 5 * math.sqrt(0.95 * 0.05 / len(covered))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -223,7 +223,9 @@ def test_every_release_has_a_fitted_prior(mechanism: str, delta: float, name: st
     assert (low <= answers).all()
     assert (answers <= high).all()
     noise = 30 * float(release.plan.problem.neighbours.sensitivity) / release.plan.problem.epsilon
-    assert np.abs(answers[: len(counts)] - counts).max(initial=0) <= noise
+    errors = np.abs(answers[: len(counts)] - counts)
+    assert errors.max(initial=0) <= 2 * noise  # a rare key may share its cell with one that is nearly stored
+    assert (errors <= noise).sum() >= 0.99 * len(counts)
     release.save(tmp_path / "saved")
     again = sparsedp.load(tmp_path / "saved", allow_reproducible=True)
     assert again.lookup(keys, prior="fitted").tolist() == answers.tolist()

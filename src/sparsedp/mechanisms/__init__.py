@@ -64,7 +64,7 @@ def check_options(name: str, problem: Problem, options: Mapping[str, object]) ->
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1, cutoff=0.6)
             fix = f"it takes {', '.join(known)}" if known else "it takes no options"
-            fix = f"did you mean {near[0]!r}?" if near else fix
+            fix += f"; did you mean {near[0]!r}?" if near else ""
             raise ParameterError(f"mechanism {name!r} has no option {option!r}; {fix}")
         known[option].check(value)
     if problem.parts > 1 and not issubclass(mechanism, DivisiblePlan):
