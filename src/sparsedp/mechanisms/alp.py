@@ -2,7 +2,7 @@
 
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`; ε is the exact loss of the linear
 rounding and of the flip probability in use. More non-zero keys than `nonzero`, or counts above `upper`, cost accuracy
-only. Proof: docs/privacy.md, "ALP". Exact test: tests/test_exact_alp.py.
+only. Proof: docs/privacy.md, "ALP". Exact test: tests/mechanisms/test_exact_alp.py.
 """
 
 from __future__ import annotations

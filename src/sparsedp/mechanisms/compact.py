@@ -8,7 +8,7 @@ neighbours that both have at most `nonzero` non-zero keys (the paper's Definitio
 The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one for each noisy
 value v, with n_v/P within 2/P of the law of a zero count, so a key that was never inserted decodes to fresh noise.
 ε follows from the thresholds of the noise and from the smallest n_v. Proof: docs/privacy.md, "Compact". Exact test:
-tests/test_exact_compact.py.
+tests/mechanisms/test_exact_compact.py.
 """
 
 from __future__ import annotations

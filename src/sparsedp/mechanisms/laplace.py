@@ -2,7 +2,7 @@
 
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, with ε computed from the integer
 thresholds of the two-sided geometric noise. Proof: docs/privacy.md, "Dense noise". Exact test:
-tests/test_exact_laplace.py.
+tests/mechanisms/test_exact_laplace.py.
 """
 
 from __future__ import annotations

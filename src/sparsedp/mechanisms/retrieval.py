@@ -5,7 +5,7 @@ noise and from the integer widths of the buckets. δ is the sum of four events: 
 its row depends on the others', the array is too small for the keys, no seed gives independent rows. The last three
 concern hash seeds and a noisy number of keys, never values. That number sizes the array, so that every key has its
 place; or a public `nonzero` does, and with more keys the array is not filled, which costs accuracy only.
-Proof: docs/privacy.md, "Retrieval". Exact test: tests/test_exact_retrieval.py.
+Proof: docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
 
 Every key, present or not, is answered with the error of geometric noise at (almost) the full ε.
 """

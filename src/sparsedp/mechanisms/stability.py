@@ -2,7 +2,7 @@
 
 Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`; both are computed exactly from
 the integer thresholds, and δ is the probability that a key which a neighbour lacks is stored. Proof:
-docs/privacy.md, "Stability". Exact test: tests/test_exact_threshold.py.
+docs/privacy.md, "Stability". Exact test: tests/mechanisms/test_exact_threshold.py.
 """
 
 from __future__ import annotations

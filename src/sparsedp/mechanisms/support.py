@@ -3,7 +3,7 @@
 Guarantee: an array has a margin above the noisy number of keys, or above the largest such number that a public bound
 allows. A part has more keys than its array was made for with probability at most `overflow`, a part of δ. Between
 neighbours at most `moved_keys` keys come or go, so the number moves by that much and no more, however large counts are.
-Proof: docs/privacy.md, "Retrieval". Exact test: tests/test_exact_retrieval.py.
+Proof: docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """`threshold`: noise on every key, only large noisy values are stored (Cormode et al. 2012; the paper's Threshold).
 
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, in any domain up to 2^64, with ε
-computed from the integer thresholds. Proof: docs/privacy.md, "Threshold". Exact test: tests/test_exact_threshold.py.
+computed from the integer thresholds. Proof: docs/privacy.md, "Threshold". Exact test:
+tests/mechanisms/test_exact_threshold.py.
 """
 
 from __future__ import annotations

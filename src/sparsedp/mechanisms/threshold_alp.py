@@ -1,7 +1,8 @@
 """`threshold-alp`: large values in a table, small ones in the ALP embedding (Theorems ALPpure and ALPapprox).
 
 Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`: the
-sum of the exact losses of both stages. Proof: docs/privacy.md, "Threshold ALP". Exact test: tests/test_exact_alp.py.
+sum of the exact losses of both stages. Proof: docs/privacy.md, "Threshold ALP". Exact test:
+tests/mechanisms/test_exact_alp.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for n
 and δ are computed from the integer thresholds in use. The threshold stage uses the whole budget. Keys that it stores
 are not embedded; for the others "not stored" has used up a part of each step's budget, and the ladder spends the rest
 (and only the rest) on noisy symbols. More non-zero keys than `nonzero` cost accuracy only. Proof: docs/privacy.md,
-"Tight ALP". Exact test: tests/test_exact_tight_alp.py.
+"Tight ALP". Exact test: tests/mechanisms/test_exact_tight_alp.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `PureStage` is the paper's Threshold (Cormode et al.): noise on *every* key of the domain, zeros included, and a key
 is stored if its noisy value is at least T. `StableStage` is Threshold2 (Korolova et al.): noise on non-zero keys
-only, which costs δ. Both state their exact loss. Proofs: docs/privacy.md; exact tests: tests/test_exact_threshold.py.
+only, which costs δ. Both state their exact loss. Proofs: docs/privacy.md; exact tests:
+tests/mechanisms/test_exact_threshold.py.
 """
 
 from __future__ import annotations

@@ -222,7 +222,7 @@ def test_promise_13_keys_are_encoded_injectively(figure: Figure) -> None:
 
 def test_promise_14_the_same_answers(figure: Figure, tmp_path: Path) -> None:
     test_files.test_another_process_gives_the_same_answers(tmp_path)
-    golden = sorted((Path(__file__).parent / "golden").glob("*/*.json"))
+    golden = sorted((Path(__file__).parents[1] / "golden").glob("*/*.json"))
     for path in golden:
         release = sparsedp.load(path.with_suffix(".sparsedp"), allow_reproducible=True)
         assert answers(release)["estimates"] == json.loads(path.read_text(encoding="utf-8"))["estimates"]
@@ -351,7 +351,7 @@ def test_promise_23_nothing_published_is_read_off_the_data(figure: Figure, tmp_p
 
 
 def test_the_page_of_promises_has_a_figure_for_each() -> None:
-    page = (Path(__file__).parent.parent / "docs" / "promises.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "promises.md").read_text(encoding="utf-8")
     here = Path(__file__).read_text(encoding="utf-8")
     for number, text in PROMISES.items():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| {number} | "))

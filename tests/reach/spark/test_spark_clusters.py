@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clusters import JAVA, Cluster, session
 
 import sparsedp
 import sparsedp.spark
+from clusters import JAVA, Cluster, session
 from faults import HANGS
 
 EXECUTORS = {

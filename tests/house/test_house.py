@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 import sparsedp
+import walk as walking
 
 PACKAGE = Path(sparsedp.__file__).parent
-REPOSITORY = Path(__file__).parent.parent
+REPOSITORY = Path(__file__).parents[2]
 
 # The order is written once, in the package's docstring; whatever stands at the top beside it is its face.
 ORDER = re.findall(r"\w+", re.search(r"^    errors.*(?:\n    .*)*", sparsedp.__doc__ or "", re.MULTILINE)[0])  # type: ignore[index]
@@ -87,3 +88,24 @@ def test_each_room_says_what_it_is_for_and_what_it_knows(room: str) -> None:
     words = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
     assert words is not None
     assert re.search(r"\bKnows\b", words)
+
+
+@pytest.mark.parametrize("options", [(), ("--delta", "1e-9"), ("--nonzero", "1000", "--mechanism", "threshold-alp")])
+def test_a_row_never_returns_to_a_room_that_it_has_left(options: tuple[str, ...], tmp_path: Path) -> None:
+    # Catches a step that is done twice, such as sorting or hashing, and work in the wrong room.
+    log = tmp_path / "visits.csv"
+    log.write_text("\n".join(walking.rows()) + "\n")
+    steps = walking.walk(log, tmp_path / "visits.sparsedp", *options)
+    assert walking.rooms(steps) == ["counting", "privacy", "keys", "mechanisms", "format"]
+    assert [step for step in steps if step.startswith("releasing.cells.of")] == ["releasing.cells.of"]  # sorted once
+
+
+def test_contributing_names_the_functions_of_the_walk(tmp_path: Path) -> None:
+    log = tmp_path / "visits.csv"
+    log.write_text("\n".join(walking.rows()) + "\n")
+    passed = set(walking.walk(log, tmp_path / "visits.sparsedp"))
+    page = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    way = page[page.index("### The way of a row in") : page.index("### The way of a lookup out")]
+    named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+){2,})`", way))
+    assert len(named) >= 8
+    assert named <= passed

@@ -30,7 +30,7 @@ from sparsedp.structures.ladder import Ladder
 from sparsedp.structures.thresholds import PureStage, StableStage, Stage
 
 Floats = npt.NDArray[np.float64]
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 # Sensitivity, bits for each key, and the goal: the largest ratio to clamped dense noise over all counts.
 GOALS = {(1, 40): 1.6, (1, 60): 1.45, (5, 40): 1.35, (20, 40): 1.35, (100, 40): 1.35}

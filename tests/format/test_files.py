@@ -95,7 +95,7 @@ def test_another_process_gives_the_same_answers(tmp_path: Path) -> None:
         release.save(tmp_path / name)
         for hash_seed in ("0", "77"):
             output = subprocess.run(
-                [sys.executable, "-c", program, tmp_path / name, Path(__file__).parent],
+                [sys.executable, "-c", program, tmp_path / name, Path(__file__).parents[1] / "helpers"],
                 env={**os.environ, "PYTHONHASHSEED": hash_seed},
                 capture_output=True,
                 text=True,
@@ -242,7 +242,7 @@ def test_the_header_of_a_large_release_is_short(parts: int, tmp_path: Path) -> N
 
 
 def test_a_release_from_an_old_file_is_saved_in_the_format_it_had(tmp_path: Path) -> None:
-    for old in sorted((Path(__file__).parent / "golden" / "format-1").glob("*.sparsedp")):
+    for old in sorted((Path(__file__).parents[1] / "golden" / "format-1").glob("*.sparsedp")):
         release = sparsedp.load(old, allow_reproducible=True)
         release.save(tmp_path / old.name)
         again = sparsedp.load(tmp_path / old.name, allow_reproducible=True)

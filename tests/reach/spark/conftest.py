@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import javahome
 import pytest
+
+import javahome
 from clusters import COMMON, Cluster, session, wait_for
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 import spark_counting
 
 TABLES = 3
@@ -36,9 +37,9 @@ print(f"{seen.pairs} pairs are bounded")
 
 
 def test_one_user_moves_the_counts_through_spark_connect(connect: str, tmp_path: Path) -> None:
-    here = Path(__file__).parent
+    here, helpers = Path(__file__).parent, Path(__file__).parents[2] / "helpers"
     done = subprocess.run(
-        [sys.executable, "-c", CLIENT, connect, str(CONNECT_TABLES), str(here), str(here.parent)],
+        [sys.executable, "-c", CLIENT, connect, str(CONNECT_TABLES), str(here), str(helpers)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "spark.md"
+PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 
 
 def test_the_example_runs(

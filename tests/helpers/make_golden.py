@@ -1,4 +1,7 @@
-"""Writes the golden files of the current format that are missing: `python tests/make_golden.py`. They never change."""
+"""Writes the golden files of the current format that are missing; they never change.
+
+python tests/helpers/make_golden.py
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from releases import DIRECTORIES, VARIANTS, answers, make
 from sparsedp.format.description import FORMAT
 
-FOLDER = Path(__file__).parent / "golden" / f"format-{FORMAT}"
+FOLDER = Path(__file__).parents[1] / "golden" / f"format-{FORMAT}"
 
 if __name__ == "__main__":
     FOLDER.mkdir(parents=True, exist_ok=True)

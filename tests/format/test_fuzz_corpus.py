@@ -46,7 +46,7 @@ def test_changed_seeds_keep_the_promises(name: str) -> None:
 
 
 def test_findings_have_a_target() -> None:
-    folders = [path.name for path in (Path(__file__).parent.parent / "fuzz" / "corpus").iterdir()]
+    folders = [path.name for path in (Path(__file__).parents[2] / "fuzz" / "corpus").iterdir()]
     assert set(folders) <= set(TARGETS)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import javahome
 import pytest
+
+import javahome
 
 
 def program(path: Path, text: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from sparsedp import demo
 from sparsedp.privacy.randomness import reproducible_for_tests
 
-README = Path(__file__).parent.parent / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 SEED = 2021
 
 

@@ -103,7 +103,9 @@ def test_a_stated_kind_must_be_one_and_that_of_the_keys() -> None:
 
 
 def test_files_of_format_1_answer_for_keys_of_any_kind() -> None:
-    old = sparsedp.load(Path(__file__).parent / "golden" / "format-1" / "tight-alp.sparsedp", allow_reproducible=True)
+    old = sparsedp.load(
+        Path(__file__).parents[1] / "golden" / "format-1" / "tight-alp.sparsedp", allow_reproducible=True
+    )
     assert old.key_space.kind is None
     for keys in KEYS.values():
         assert len(old.lookup(keys)) == 2

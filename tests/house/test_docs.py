@@ -15,7 +15,8 @@ import pytest
 
 import sparsedp
 
-DOCS = Path(__file__).parent.parent / "docs"
+REPOSITORY = Path(__file__).parents[2]
+DOCS, TESTS = REPOSITORY / "docs", REPOSITORY / "tests"
 
 
 def commands(page: str) -> list[tuple[str, str]]:
@@ -61,12 +62,12 @@ def test_a_page_that_shows_something_else_is_noticed() -> None:
 
 def test_every_test_that_the_table_of_faults_names_is_there() -> None:
     named = set(re.findall(r"`(test_\w+)`", (DOCS / "faults.md").read_text(encoding="utf-8")))
-    files = {name for name in named if (Path(__file__).parent / f"{name}.py").exists()}
-    sources = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("test_*.py"))
+    files = {file.stem for file in TESTS.rglob("test_*.py")}
+    sources = "".join(file.read_text(encoding="utf-8") for file in TESTS.rglob("test_*.py"))
     there = set(re.findall(r"^def (test_\w+)", sources, re.MULTILINE))
     assert len(named) > 30
     assert named - files <= there
-    in_files = "".join(file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("test_faults_*.py"))
+    in_files = "".join(file.read_text(encoding="utf-8") for file in TESTS.rglob("test_faults_*.py"))
     assert set(re.findall(r"^def (test_\w+)", in_files, re.MULTILINE)) <= named
 
 

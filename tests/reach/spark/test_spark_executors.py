@@ -34,7 +34,8 @@ except sparsedp.MissingDependencyError as error:
 def test_a_python_without_sparsedp_is_named_with_the_fix(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
     script = SCRIPT.format(
-        tests=[str(folder) for folder in Path(__file__).parents[:2]], python=str(tmp_path / "bare" / "bin" / "python")
+        tests=[str(Path(__file__).parent), str(Path(__file__).parents[2] / "helpers")],
+        python=str(tmp_path / "bare" / "bin" / "python"),
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
     done = subprocess.run(

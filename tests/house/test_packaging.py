@@ -17,7 +17,7 @@ import pytest
 import sparsedp
 from sparsedp import _native
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "sparsedp").rglob("*.py"))
 BROUGHT_BY = {"flint": "python-flint", "cycler": "matplotlib"}  # the package, where it has another name
 

@@ -11,7 +11,7 @@ import sparsedp
 from releases import DIRECTORIES, VARIANTS, answers
 from sparsedp.format.description import FORMAT
 
-FILES = sorted((Path(__file__).parent / "golden").glob("*/*"), key=str)
+FILES = sorted((Path(__file__).parents[1] / "golden").glob("*/*"), key=str)
 RELEASES = [path for path in FILES if path.suffix == ".sparsedp"]
 
 
