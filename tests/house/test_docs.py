@@ -101,3 +101,12 @@ def test_the_page_of_proofs_names_every_field_that_is_published(mechanism: str, 
     table = text[text.index("| field | why it may be published |") : text.index("**The kind of keys**")]
     listed = re.findall(r"`([\w.*]+)`", "".join(row.split("|")[1] for row in table.splitlines() if row))
     assert [name for name in sorted(names) if not any(fnmatchcase(name, pattern) for pattern in listed)] == []
+
+
+def test_the_modules_and_tests_that_the_documentation_names_are_there() -> None:
+    places = (REPOSITORY, REPOSITORY / "src" / "sparsedp", REPOSITORY / "tests")
+    for page in (*DOCS.glob("*.md"), *REPOSITORY.glob("*.md")):
+        if page.name == "CHANGELOG.md":  # it tells of its time
+            continue
+        for name in re.findall(r"`([\w/]+/[\w*]+\.(?:py|hpp|cpp))`", page.read_text(encoding="utf-8")):
+            assert any(list(place.glob(name)) for place in places), f"{page.name} names {name}"
