@@ -89,10 +89,7 @@ class Level:
         ratios = self.law[1:] / self.law[:-1]
         rising = ratios >= ratios.max(axis=1, keepdims=True) * (1 - 1e-14)
         falling = ratios <= ratios.min(axis=1, keepdims=True) * (1 + 1e-14)
-        return [
-            (np.flatnonzero(up).tolist(), np.flatnonzero(down).tolist())
-            for up, down in zip(rising, falling, strict=True)
-        ]
+        return list(zip(_chosen(rising), _chosen(falling), strict=True))
 
 
 @dataclass(frozen=True)
@@ -143,6 +140,12 @@ class Ladder:
     def step_ratios(self) -> list[tuple[Fraction, Fraction]]:
         """For each step c → c + 1 below the top, the largest ratios up and down, rounded up."""
         return [level.step_ratios(h) for level in self.levels for h in range(level.height)]
+
+
+def _chosen(mask: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """The columns that are set in each row; row by row NumPy would take several times as long."""
+    columns, ends = np.nonzero(mask)[1].tolist(), np.cumsum(mask.sum(axis=1)).tolist()
+    return [columns[begin:end] for begin, end in pairwise([0, *ends])]
 
 
 def spread_anchors(budgets: Sequence[float] | Matrix, gaps: int) -> list[int]:

@@ -52,7 +52,7 @@ from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
 # For each non-zero key, or for each of an estimated size, where keys far below the noise count as parts of one.
 DEFAULT_BITS, EFFECTIVE_BITS = 40.0, 48.0
-STORED_ZERO_SHARE = 0.01
+STORED_ZERO_SHARE = 0.005
 _FINE_GRID = 800  # counts of a decoder
 BALANCED, FITTED = "balanced", "fitted"
 VALUE_BITS = 16
@@ -92,7 +92,7 @@ class TightAlpPlan(DivisiblePlan):
     ) -> TightAlpPlan:
         """The least error for `bits_per_entry` bits per non-zero key (40), or the least space for a mean error.
 
-        `stored_zeros` is the expected number of zero keys in the table (pure privacy), 1 % of the keys by default.
+        `stored_zeros` is the expected number of zero keys in the table (pure privacy), by default 0.5 % of the keys.
         """
         if problem.entries is None:
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
