@@ -207,7 +207,8 @@ def test_absent_keys_of_users_with_many_keys_are_answered_near_zero() -> None:
 @pytest.mark.parametrize("failure", [0.3, 0.05, 0.001])
 @pytest.mark.parametrize("sensitivity", [1, 20])
 def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensitivity: int) -> None:
-    # Mutants: quantiles of a posterior, which cover on average only; intervals without their answer.
+    # Mutants: quantiles of a posterior, which cover on average only; intervals without their answer; those of patterns
+    # in the order of their answers, which hold them but are 9 % wider.
     plan = plan_for(nonzero=1000, sensitivity=sensitivity)
     low, high = plan.intervals(failure, plan.balanced)
     assert (low <= plan.balanced).all()
@@ -215,8 +216,11 @@ def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensiti
     for count, law in zip(plan.decoder.grid, plan.decoder.likelihood, strict=True):
         assert law[(low <= count) & (count <= high)].sum() >= 1 - failure - 1e-9
     flat_low, flat_high = plan.intervals(failure, plan.answers("median", "flat"))
-    weights = plan.game.start @ plan.decoder.likelihood
-    assert weights @ (high - low) <= (1.01 if failure < 0.1 else 1.1) * (weights @ (flat_high - flat_low))
+    likelihood = plan.decoder.unstored[:, None] * plan.decoder.likelihood
+    for weights in (plan.game.start @ likelihood, likelihood.sum(axis=0)):  # most counts are small, or all are as many
+        assert weights @ (high - low) <= (1.02 if failure < 0.1 else 1.1) * (weights @ (flat_high - flat_low))
+    if sensitivity > 1:  # all answers are inside already
+        assert np.array_equal((low, high), plan.decoder.intervals(failure))
 
 
 # What is published.
