@@ -23,7 +23,8 @@ import numpy.typing as npt
 import opendp.prelude as dp
 
 import sparsedp
-from sparsedp.mechanisms.tight_alp import BALANCED, DEFAULT_BITS, TightAlpPlan
+from sparsedp.mechanisms.patterns import BALANCED
+from sparsedp.mechanisms.tight_alp import DEFAULT_BITS, TightAlpPlan
 from sparsedp.privacy.randomness import reproducible_for_tests
 
 Floats = npt.NDArray[np.float64]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,9 @@ import pytest
 
 import sparsedp
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
+from sparsedp.privacy.bounds import geometric_variance
 from sparsedp.privacy.randomness import reproducible_for_tests
+from sparsedp.structures.decoding import poisson_load
 from sparsedp.structures.unbiased import stored_moments, summands
 
 KEYS = 20_000
@@ -72,3 +75,36 @@ def test_the_bias_that_is_left_is_told_for_every_count(sensitivity: int) -> None
     assert (told >= bias - 0.006)[mostly_unstored].all()
     assert bias[mostly_unstored].max() > 0.012
     assert told[0] < 0.006
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-6])
+def test_standard_errors_are_near_the_errors_of_crowded_releases(delta: float) -> None:
+    # Users with 100 keys, and 130 000 keys far below the noise in a release for 5400: other keys hide small counts, so
+    # that some bias is left. Sums of 2000 keys, present, absent or of one count, exactly. Mutants: zero weighs half as
+    # much, so that its bias stands for all (1.09); no bias is told (0.95).
+    plan = sparsedp.plan(1.0, nonzero=5400, sensitivity=100, delta=delta, mechanism="tight-alp", bits_per_entry=48)
+    assert isinstance(plan, TightAlpPlan)
+    counts = np.sort(np.maximum(1, np.round(5000 / np.arange(1, 130_001) ** 0.8)))
+    (level,), (cells,) = plan.blocks.ladder.levels, plan.blocks.cells
+    above = len(counts) - np.searchsorted(counts, np.arange(level.height + 1), side="right")
+    plan = replace(plan, loads=(poisson_load(cells, above.astype(np.float64)),))
+    decoder, rate = plan.decoder, float(plan.stage.noise.rate)
+    own = summands(decoder, rate, plan.stage.threshold)
+    seen = decoder.unstored[:, None] * decoder.likelihood
+    first, second = stored_moments(decoder.grid, rate, plan.stage.threshold)
+    mean = seen @ own.values + first
+    noise = (1 - decoder.unstored) * geometric_variance(rate)
+    parts = (
+        seen @ own.variances + noise,
+        seen @ own.biases,
+        seen @ own.values**2 + second - mean**2,
+        mean - decoder.grid,
+    )
+    present = [np.interp(counts, decoder.grid, part).mean() for part in parts]
+    several = np.array(
+        [np.append(part[decoder.grid * rate < 5], one) for part, one in zip(parts, present, strict=True)]
+    )
+    told_variance, told_bias, variance, bias = several
+    ratios = np.sqrt((told_variance + 2000 * told_bias**2) / (variance + 2000 * bias**2))
+    assert ratios.min() > 0.96
+    assert ratios.max() < 1.07

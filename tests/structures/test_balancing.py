@@ -32,8 +32,21 @@ from sparsedp.structures.thresholds import PureStage, StableStage, Stage
 Floats = npt.NDArray[np.float64]
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-# Sensitivity, bits for each key, and the goal: the largest ratio to clamped dense noise over all counts.
-GOALS = {(1, 40): 1.6, (1, 60): 1.45, (5, 40): 1.35, (20, 40): 1.35, (100, 40): 1.35}
+# Keys, sensitivity, δ and bits for each key, and the largest ratio to clamped dense noise over all counts. 1.35 is out
+# of reach of 10³ keys: their ladders are longer, and an opponent has weights against each of those with 5, 6 or 7 bits
+# and spreads from 0.1 to 1.5 that cost any answers 1.353, 1.359 and 1.357 for sensitivities of 5, 20 and 100.
+GOALS = {
+    (10**5, 1, 0.0, 40): 1.6,
+    (10**5, 1, 0.0, 60): 1.4,
+    (10**5, 1, 1e-9, 40): 1.45,
+    **{(10**3, s, 0.0, 40): 1.37 for s in (5, 20, 100)},
+    **{(10**4, s, 0.0, 40): 1.356 for s in (5, 20, 50, 100)},
+    **{(10**5, s, 0.0, 40): 1.345 for s in (5, 20, 50, 100)},
+    (10**6, 20, 0.0, 40): 1.335,
+    **{(10**4, s, 1e-9, 40): 1.25 for s in (5, 20, 100)},
+    (10**5, 20, 0.0, 60): 1.24,
+    (10**5, 20, 0.0, 25): 1.58,
+}
 
 
 def noise_law(rate: float) -> tuple[npt.NDArray[np.int64], Floats]:
@@ -140,7 +153,7 @@ def test_stored_keys_err_by_their_noise(name: str) -> None:
 @pytest.mark.parametrize("collision", [0.0, 0.15, 0.5])
 def test_balanced_values_are_nearly_the_best_there_are(collision: float) -> None:
     # Mutants: the last answer instead of the average, weights that shrink where errors are large, no base weights,
-    # rounds that count differently.
+    # rounds that count differently, a rate that does not fall.
     game = small_game(collision)
     least = least_objective(game)
     assert least <= game.objective(game.balanced()) <= 1.01 * least
@@ -148,19 +161,20 @@ def test_balanced_values_are_nearly_the_best_there_are(collision: float) -> None
     assert game.bound() <= least * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("sensitivity", "bits"), GOALS)
-def test_no_count_is_much_worse_than_with_dense_noise(sensitivity: int, bits: int) -> None:
-    # Mutants: the flat prior (1.5 to 2.8), anchors that are spread evenly (1.39), errors of unstored keys only.
-    plan = plan_for(sensitivity=sensitivity, bits_per_entry=bits)
+@pytest.mark.parametrize(("nonzero", "sensitivity", "delta", "bits"), GOALS)
+def test_no_count_is_much_worse_than_with_dense_noise(nonzero: int, sensitivity: int, delta: float, bits: int) -> None:
+    # Mutants: the flat prior (1.5 to 2.8), anchors that are spread evenly (1.39), errors of unstored keys only, half of
+    # the rounds, no symbols that are finer than a third of a noise scale (1.28 with δ, 1.27 at 60 bits).
+    plan = plan_for(nonzero=nonzero, sensitivity=sensitivity, delta=delta, bits_per_entry=bits)
     assert plan.bits_per_entry is not None
-    assert plan.bits_per_entry <= bits * 1.001
+    assert plan.bits_per_entry <= bits * 1.001 + 3 * 64 / nonzero  # three seeds
     grid, ratios = exact_ratios(plan, plan.balanced)
-    assert ratios.max() <= GOALS[sensitivity, bits]
+    assert ratios.max() <= GOALS[nonzero, sensitivity, delta, bits]
     assert np.allclose(ratios, plan.game.ratios(plan.balanced), rtol=1e-6)
     flat = exact_ratios(plan, plan.decoder.estimates("median", "flat"))[1]
     assert flat.max() > ratios.max() + 0.15
     present = -np.diff(plan.problem.keys_above(np.append(grid, 10**9)))[:-1]  # of the counts from 1 on
-    assert present @ ratios[1:] / present.sum() <= 1.35
+    assert present @ ratios[1:] / present.sum() <= max(1.35, GOALS[nonzero, sensitivity, delta, bits] - 0.01)
 
 
 @pytest.mark.parametrize(
@@ -195,7 +209,8 @@ def test_absent_keys_of_users_with_many_keys_are_answered_near_zero() -> None:
 @pytest.mark.parametrize("failure", [0.3, 0.05, 0.001])
 @pytest.mark.parametrize("sensitivity", [1, 20])
 def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensitivity: int) -> None:
-    # Mutants: quantiles of a posterior, which cover on average only; intervals without their answer.
+    # Mutants: quantiles of a posterior, which cover on average only; intervals without their answer; those of patterns
+    # in the order of their answers, which hold them but are 9 % wider.
     plan = plan_for(nonzero=1000, sensitivity=sensitivity)
     low, high = plan.intervals(failure, plan.balanced)
     assert (low <= plan.balanced).all()
@@ -203,8 +218,11 @@ def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensiti
     for count, law in zip(plan.decoder.grid, plan.decoder.likelihood, strict=True):
         assert law[(low <= count) & (count <= high)].sum() >= 1 - failure - 1e-9
     flat_low, flat_high = plan.intervals(failure, plan.answers("median", "flat"))
-    weights = plan.game.start @ plan.decoder.likelihood
-    assert weights @ (high - low) <= (1.01 if failure < 0.1 else 1.1) * (weights @ (flat_high - flat_low))
+    likelihood = plan.decoder.unstored[:, None] * plan.decoder.likelihood
+    for weights in (plan.game.start @ likelihood, likelihood.sum(axis=0)):  # most counts are small, or all are as many
+        assert weights @ (high - low) <= (1.02 if failure < 0.1 else 1.1) * (weights @ (flat_high - flat_low))
+    if sensitivity > 1:  # all answers are inside already
+        assert np.array_equal((low, high), plan.decoder.intervals(failure))
 
 
 # What is published.

@@ -7,12 +7,12 @@ are ranked by a lower bound of what the balanced estimates minimise (`balancing`
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from ..structures.balancing import Game
-from ..structures.decoding import Decoder, Loads, poisson_load
+from ..structures.decoding import Decoder, Floats, Loads, poisson_load
 from ..structures.embedding import BLOCK_BITS, Blocks
 from ..structures.ladder import Ladder, Recipe, count_gaps, spread_anchors
 from ..structures.table import Counts
@@ -28,16 +28,38 @@ CROWDED_WEIGHT = 0.1
 SYMBOL_BITS: tuple[tuple[int, ...], ...] = ((3,), (4,), (5,), (6,), (7,), (4, 4), (4, 5), (5, 3), (5, 4))
 FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
 # Anchors get rarer with the count: by 1 + s · (budget below). Small counts need fine symbols, large ones few of them.
-SPREADS = (0.0, 0.3, 1.0)
+SPREADS = (0.1, 0.3, 1.0)
 MANY_COUNTS = 100  # one level is best from there on
-SLOW_COUNTS = 500  # each ladder takes long
+SLOW_COUNTS = 500  # each ladder takes long: all symbols get the first of these spreads, and the best ones the other too
+SLOW_SPREADS = (0.2, 0.35)
 
 
 def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
     """The ladder and the rows of a block with the least objective, at the loads that are assumed."""
-    candidates = [
-        Blocks(ladder, rows, blocks, problem.hashed) for ladder in _ladders(problem, stage) for rows in _layouts(ladder)
-    ]
+    growth = step_growth(problem)
+    factors = step_factors(stage, growth, ladder_top(problem, stage))
+    budgets = np.log(factors)
+    slow = len(budgets) > SLOW_COUNTS
+
+    def best_of(shapes: Iterable[tuple[tuple[int, ...], float]]) -> tuple[float, Blocks]:
+        ladders = [_grown(growth, factors, budgets, bits, spread) for bits, spread in shapes]
+        return _best_of(
+            problem,
+            stage,
+            [Blocks(ladder, rows, blocks, problem.hashed) for ladder in ladders for rows in _layouts(ladder)],
+        )
+
+    least, best = best_of(_shapes(budgets, SLOW_SPREADS[:1] if slow else SPREADS))
+    if slow:
+        recipe = best.ladder.recipe
+        assert recipe is not None  # it was grown
+        other, again = best_of([(recipe.bits, SLOW_SPREADS[1])])
+        best = again if other < least else best
+    return best
+
+
+def _best_of(problem: Problem, stage: Stage, candidates: Sequence[Blocks]) -> tuple[float, Blocks]:
+    """The candidate with the least objective: all are ranked by a bound, and the first few are solved."""
     bounds = [_game(problem, stage, blocks).bound() for blocks in candidates]
     best, least = candidates[0], math.inf
     for i in sorted(range(len(candidates)), key=bounds.__getitem__)[:FINALISTS]:
@@ -46,7 +68,7 @@ def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
         objective = game.objective(game.balanced(FINALIST_ROUNDS)) + CROWDED_WEIGHT * crowded.bound()
         if objective < least:
             best, least = candidates[i], objective
-    return best
+    return least, best
 
 
 def assumed_loads(problem: Problem, stage: Stage, layout: Blocks, uniform: bool = False) -> Loads:
@@ -83,22 +105,22 @@ def _game(problem: Problem, stage: Stage, layout: Blocks, points: int = COARSE_G
     return game_of(Decoder(layout.ladder, loads, grid, not_stored(stage, grid), unasked), stage)
 
 
-def _ladders(problem: Problem, stage: Stage) -> Iterator[Ladder]:
-    """Ladders worth trying: symbols at most about a noise scale apart, and not more symbols than counts."""
-    growth = step_growth(problem)
-    factors = step_factors(stage, growth, ladder_top(problem, stage))
-    budgets = np.log(factors)
-    below = np.cumsum(budgets) - budgets
+def _shapes(budgets: Floats, spreads: Sequence[float]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """Symbols and spreads worth trying: symbols at most about a noise scale apart, and not more of them than counts."""
     wanted = min(float(len(budgets)), 0.8 * float(budgets.sum()))
     gaps = {bits: count_gaps(bits) for bits in SYMBOL_BITS}
-    fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(3 * wanted, 7)]
+    fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(6 * wanted, 7)]
     if len(budgets) > MANY_COUNTS:
         fitting = [bits for bits in fitting if len(bits) == 1]
     for bits in fitting or [max(SYMBOL_BITS, key=gaps.__getitem__) if wanted > 10 else SYMBOL_BITS[0]]:
-        spreads = SPREADS if len(bits) == 1 and gaps[bits] < len(budgets) else SPREADS[:1]
-        for spread in spreads[:2] if len(budgets) > SLOW_COUNTS else spreads:
-            anchors = spread_anchors(budgets / (1 + spread * below), gaps[bits])
-            yield Ladder.grown(factors, Recipe(growth, tuple(anchors), bits))
+        for spread in spreads if len(bits) == 1 and gaps[bits] < len(budgets) else (0.0,):
+            yield bits, spread
+
+
+def _grown(growth: float, factors: Floats, budgets: Floats, bits: tuple[int, ...], spread: float) -> Ladder:
+    below = np.cumsum(budgets) - budgets
+    anchors = spread_anchors(budgets / (1 + spread * below), count_gaps(bits))
+    return Ladder.grown(factors, Recipe(growth, tuple(anchors), bits))
 
 
 def _layouts(ladder: Ladder) -> Iterator[tuple[int, ...]]:

@@ -27,8 +27,8 @@ from .._util.lazy import cached_property
 
 Floats = npt.NDArray[np.float64]
 
-ROUNDS = 160
-LEARNING_RATE = 0.4
+ROUNDS = 320
+LEARNING_RATE, FAST_ROUNDS = 0.8, 100  # the rate falls after so many rounds, or hard games would swing for ever
 LEAST_SPREAD, LARGEST_SPREAD = 0.2, 0.5
 LEAST_ERROR = 1e-3  # of dense noise, in cells: at a large ε it has next to none, and all else would be infinitely worse
 MANY_PATTERNS = 128
@@ -108,7 +108,7 @@ class Game:
             np.abs(np.subtract(answer[:, None], game.counts, out=work), out=work)
             ratios = np.einsum("pc,pc->c", cost, work) + fixed
             scale = scale or float(weights @ ratios)  # the same in all rounds, or they would not add up
-            learned += LEARNING_RATE * ratios / scale
+            learned += LEARNING_RATE / math.sqrt(1 + t / FAST_ROUNDS) * ratios / scale
             total += t * answer  # later rounds know more
         return total / (rounds * (rounds + 1) / 2)
 

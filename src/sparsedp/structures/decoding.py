@@ -66,10 +66,11 @@ class Decoder:
         """P[pattern | count]: a row for each count of the grid, a column for each pattern, the first level lowest."""
         joint = np.ones((len(self.grid), 1))
         for level, load in zip(self.ladder.levels, self.loads, strict=True):
-            at_most = np.cumsum(load)[:, None]
-            above = np.cumsum((load[:, None] * level.law)[::-1], axis=0)[::-1]
-            with_load = at_most * level.law + np.vstack([above[1:], np.zeros((1, level.symbols))])
-            own = with_load[np.clip(self.grid - level.start, 0, level.height)]
+            heights = np.clip(self.grid - level.start, 0, level.height)
+            at_most = np.cumsum(load)[heights, None]
+            above = np.zeros((level.height + 2, level.symbols))  # [h]: of other keys' heights from h on
+            np.cumsum((load[:, None] * level.law)[::-1], axis=0, out=above[-2::-1])
+            own = at_most * level.law[heights] + above[heights + 1]
             joint = (own[:, :, None] * joint[:, None, :]).reshape(len(self.grid), -1)
         return joint
 
