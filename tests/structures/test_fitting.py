@@ -124,7 +124,7 @@ def test_a_power_law_is_found_again(exponent: float, symbols: bool) -> None:
     assert stage.threshold > 200
     for count in (10, 20, 60, 150, 400, 1000):
         ratio = found[counts >= count].sum() / keys[counts >= count].sum()
-        assert abs(math.log(ratio)) < (0.35 if exponent == 2.0 else 0.1)
+        assert abs(math.log(ratio)) < (0.4 if exponent == 2.0 else 0.1)
 
 
 def _plan(mechanism: str, delta: float, **more: Any) -> TightAlpPlan:
