@@ -57,10 +57,12 @@ class SipHash24 {
     static uint64_t rotate(uint64_t x, int b) { return x << b | x >> (64 - b); }
 
     void round() {
+        // clang-format off: a line for each step of the paper's figure
         v0 += v1; v1 = rotate(v1, 13); v1 ^= v0; v0 = rotate(v0, 32);
         v2 += v3; v3 = rotate(v3, 16); v3 ^= v2;
         v0 += v3; v3 = rotate(v3, 21); v3 ^= v0;
         v2 += v1; v1 = rotate(v1, 17); v1 ^= v2; v2 = rotate(v2, 32);
+        // clang-format on
     }
 
     uint64_t v0, v1, v2, v3;
