@@ -148,7 +148,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 3: try_buckets(rest, first, static_cast<unsigned>(second)); break;
         case 4: try_sorting(rest, first); break;
         case 5: try_system(rest, static_cast<unsigned>(first), second); break;
-        default: try_cells(static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(second));
+        default:
+            try_cells(static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(second));
     }
     return 0;
 }

@@ -30,8 +30,8 @@ inline uint64_t hash_unsigned(SipKey key, uint64_t value) {
 // The three kinds of Python keys; bool and everything else is none.
 enum KeyKind : int { no_key = 0, text_key, bytes_key, integer_key };
 
-// numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions. Set once by the module,
-// and final in NumPy, so that comparing types is enough.
+// numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions. Set once by the
+// module, and final in NumPy, so that comparing types is enough.
 inline PyObject* numpy_bool = nullptr;
 
 inline bool is_numpy_bool(PyObject* object) { return reinterpret_cast<PyObject*>(Py_TYPE(object)) == numpy_bool; }

@@ -113,9 +113,8 @@ static Out<uint64_t> hash_column(uint64_t k0, uint64_t k1, In<Offset> offsets, I
     require(o[0] >= 0 && static_cast<uint64_t>(o[length]) <= data.size(), "offsets must lie inside the data");
     for (size_t i = 0; i < length; ++i) require(o[i] <= o[i + 1], "offsets must not decrease");
     const int tag = text ? text_tag : bytes_tag;
-    return map<uint64_t>(length, [=](size_t i) {
-        return siphash({k0, k1}, d + o[i], static_cast<size_t>(o[i + 1] - o[i]), tag);
-    });
+    return map<uint64_t>(
+        length, [=](size_t i) { return siphash({k0, k1}, d + o[i], static_cast<size_t>(o[i + 1] - o[i]), tag); });
 }
 
 // An Arrow string_view or binary_view column: 16 bytes for each key, which hold it if it has at most 12 bytes, and else
@@ -212,8 +211,7 @@ static Out<uint64_t> rows_of(InMatrix coefficients, uint64_t rows, uint64_t leve
     return map<uint64_t>(ids.size(), [=](size_t i) { return function.row(x[i], rows); });
 }
 
-static void embed_columns(InOut array, InMatrix coefficients, uint64_t rows, In<uint64_t> ids,
-                          In<uint64_t> heights) {
+static void embed_columns(InOut array, InMatrix coefficients, uint64_t rows, In<uint64_t> ids, In<uint64_t> heights) {
     require(ids.size() == heights.size(), "one height for each id");
     const auto functions = row_functions(coefficients);
     const size_t levels = coefficients.shape(0), count = ids.size();
@@ -244,9 +242,8 @@ static Out<uint64_t> unary_heights(In<uint64_t> counts, uint64_t cap, uint64_t s
                                    uint64_t levels, In<uint64_t> words) {
     require(counts.size() == words.size(), "one random word for each count");
     const uint64_t *c = counts.data(), *w = words.data();
-    return map<uint64_t>(counts.size(), [=](size_t i) {
-        return unary_height(c[i], cap, slope_whole, slope_fraction, levels, w[i]);
-    });
+    return map<uint64_t>(counts.size(),
+                         [=](size_t i) { return unary_height(c[i], cap, slope_whole, slope_fraction, levels, w[i]); });
 }
 
 // Random rounding of reals to signed multiples of the step; gives the position of the first value whose cells
@@ -278,7 +275,8 @@ static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t 
     return nb::cast(own(std::move(out), length));
 }
 
-// The sums of the runs of values that begin at `starts`, each rounded at random to a multiple of the step, cut to ±limit.
+// The sums of the runs of values that begin at `starts`, each rounded at random to a multiple of the step, cut to
+// ±limit.
 static Out<int64_t> round_sums(In<double> values, In<int64_t> starts, uint64_t numerator, uint64_t denominator,
                                In<uint64_t> words, int64_t limit) {
     require(starts.size() == words.size(), "one random word for each run");
@@ -336,15 +334,15 @@ NB_MODULE(_native, m) {
     m.def("hash_unsigned", &hash_unsigned_array, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
     m.def("hash_column", &hash_column<int32_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"), nb::arg("data"),
           nb::arg("text"));
-    m.def("hash_large_column", &hash_column<int64_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"),
-          nb::arg("data"), nb::arg("text"));
+    m.def("hash_large_column", &hash_column<int64_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"), nb::arg("data"),
+          nb::arg("text"));
     m.def("hash_views", &hash_views, nb::arg("k0"), nb::arg("k1"), nb::arg("views"), nb::arg("buffers"),
           nb::arg("text"));
     m.def("hash_fixed_bytes", &hash_fixed_bytes, nb::arg("k0"), nb::arg("k1"), nb::arg("data"), nb::arg("width"));
     m.def("hash_fixed_text", &hash_fixed_text, nb::arg("k0"), nb::arg("k1"), nb::arg("data"), nb::arg("width"));
     m.def("rows_of", &rows_of, nb::arg("coefficients"), nb::arg("rows"), nb::arg("level"), nb::arg("ids"));
-    m.def("embed_columns", &embed_columns, nb::arg("array"), nb::arg("coefficients"), nb::arg("rows"),
-          nb::arg("ids"), nb::arg("heights"));
+    m.def("embed_columns", &embed_columns, nb::arg("array"), nb::arg("coefficients"), nb::arg("rows"), nb::arg("ids"),
+          nb::arg("heights"));
     m.def("estimate_columns", &estimate_columns, nb::arg("array"), nb::arg("coefficients"), nb::arg("rows"),
           nb::arg("ids"));
     m.def("estimate_rows", &estimate_rows, nb::arg("words"), nb::arg("levels"));
@@ -352,8 +350,8 @@ NB_MODULE(_native, m) {
           nb::arg("slope_fraction"), nb::arg("levels"), nb::arg("words"));
     m.def("round_to_grid", &round_to_grid, nb::arg("values"), nb::arg("numerator"), nb::arg("denominator"),
           nb::arg("words"));
-    m.def("round_sums", &round_sums, nb::arg("values"), nb::arg("starts"), nb::arg("numerator"),
-          nb::arg("denominator"), nb::arg("words"), nb::arg("limit"));
+    m.def("round_sums", &round_sums, nb::arg("values"), nb::arg("starts"), nb::arg("numerator"), nb::arg("denominator"),
+          nb::arg("words"), nb::arg("limit"));
     m.def("fractions", &fractions, nb::arg("parts"), nb::arg("step"));
     m.def("find", &find, nb::arg("table"), nb::arg("ids"));
 }

@@ -21,8 +21,7 @@ inline uint64_t geometric_low_digits(const uint64_t* words, const uint64_t* thre
 
 // Sign, zero test and magnitude of a two-sided geometric variable, short of the rare high part.
 // words[0]: zero test; words[1]: sign in its lowest bit; words[2..]: the digits of |noise| - 1.
-inline int64_t two_sided_low_digits(const uint64_t* words, uint64_t zero, const uint64_t* thresholds,
-                                    size_t digits) {
+inline int64_t two_sided_low_digits(const uint64_t* words, uint64_t zero, const uint64_t* thresholds, size_t digits) {
     const int64_t magnitude = 1 + static_cast<int64_t>(geometric_low_digits(words + 2, thresholds, digits));
     const int64_t nonzero = !(words[0] < zero);
     const int64_t sign = (words[1] & 1) ? -1 : 1;

@@ -14,7 +14,8 @@
 
 namespace sparsedp {
 
-// What a stored value v becomes: factor x v + offset. (1, 0) is the value itself, (1, -e) a lower bound, (0, c) a constant.
+// What a stored value v becomes: factor x v + offset. (1, 0) is the value itself, (1, -e) a lower bound, (0, c) a
+// constant.
 struct StoredAs {
     double factor, offset;
 
@@ -37,7 +38,8 @@ class Reader {
     }
 
     void read(const uint64_t* ids, size_t count, double* out) const {
-        parallel_for(count, grain, [=](size_t begin, size_t end) { read_range(ids + begin, end - begin, out + begin); });
+        parallel_for(count, grain,
+                     [=](size_t begin, size_t end) { read_range(ids + begin, end - begin, out + begin); });
     }
 
    private:

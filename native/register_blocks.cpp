@@ -18,8 +18,8 @@ static Out<uint64_t> parts_of(In<uint64_t> ids, bool hashed, uint64_t seed0, uin
 
 // Blocks first..first + count of the release, into `array`: the cell of a level holds a noisy symbol of the largest
 // height among its keys. `heights` has one row of levels for each key.
-static void build_blocks(InOut array, Shape shape,
-                         uint64_t blocks, uint64_t first, uint64_t count, In<uint64_t> placed, uint64_t row_seed,
+static void build_blocks(InOut array, Shape shape, uint64_t blocks, uint64_t first, uint64_t count, In<uint64_t> placed,
+                         uint64_t row_seed,
                          nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> heights,
                          In<uint64_t> thresholds, In<uint64_t> words) {
     const BlockLayout layout = block_layout(shape, blocks);
@@ -31,8 +31,7 @@ static void build_blocks(InOut array, Shape shape,
     const size_t keys = placed.size();
     const uint32_t* h = heights.data();
     for (size_t i = 0; i < keys; ++i)
-        for (size_t j = 0; j < layout.levels; ++j)
-            tallest[j] = std::max<size_t>(tallest[j], h[i * layout.levels + j]);
+        for (size_t j = 0; j < layout.levels; ++j) tallest[j] = std::max<size_t>(tallest[j], h[i * layout.levels + j]);
     const uint64_t* t = thresholds.data();
     // Thresholds: for each level its number of heights, then one row for each height.
     for (size_t j = 0; j < layout.levels; ++j) {

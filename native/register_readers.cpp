@@ -136,7 +136,8 @@ class SlotReader {
         std::vector<SlotSource::System> systems;
         for (size_t part = 0; part < packed_.size(); ++part) {
             require(seeds[part].size() == 2, "a seed has two words");
-            require(packed_[part].size() == slots * segment * width + 8, "an array must hold the slots and eight bytes");
+            require(packed_[part].size() == slots * segment * width + 8,
+                    "an array must hold the slots and eight bytes");
             const SlotHash hash = slot_hash(seeds[part](0), seeds[part](1), slots, segment);
             systems.push_back({hash, packed_[part].data()});
         }

@@ -47,8 +47,8 @@ struct SlotHash {
     }
 };
 
-// Which bucket a number of `bits` bits falls into: `lasts` are the largest numbers of the buckets, ascending. The leading
-// bits of the number give the first bucket that it may be in, which is nearly always the one.
+// Which bucket a number of `bits` bits falls into: `lasts` are the largest numbers of the buckets, ascending. The
+// leading bits of the number give the first bucket that it may be in, which is nearly always the one.
 class BucketIndex {
    public:
     BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)

@@ -45,8 +45,8 @@ inline FixedPoint divide_by_step(double value, uint64_t numerator, uint64_t deno
 // floor if the word is below the fraction. Partial sums are exact: fewer than 2^63 terms below 2^64 fit in 128 bits.
 //
 // The cut comes after the coin. Then it is a map of integers that never increases a distance, applied to a vector that
-// Lemma 2 of docs/privacy.md speaks of; before the coin it would leave the fraction of a sum far below the limit to decide
-// between two cells, so that sums that are both cut, or lie close together, would be told apart by it.
+// Lemma 2 of docs/privacy.md speaks of; before the coin it would leave the fraction of a sum far below the limit to
+// decide between two cells, so that sums that are both cut, or lie close together, would be told apart by it.
 inline int64_t round_sum(const double* values, size_t count, uint64_t numerator, uint64_t denominator, uint64_t word,
                          int64_t limit) {
     __int128 whole = 0, fraction = 0;  // in units of 2^-64 cells
@@ -64,10 +64,8 @@ inline int64_t round_sum(const double* values, size_t count, uint64_t numerator,
 inline uint64_t unary_height(uint64_t count, uint64_t cap, uint64_t slope_whole, uint64_t slope_fraction,
                              uint64_t levels, uint64_t word) {
     const uint64_t c = count < cap ? count : cap;
-    const uint128 position =
-        (static_cast<uint128>(c) * slope_whole << 64) + static_cast<uint128>(c) * slope_fraction;
-    const uint64_t height =
-        static_cast<uint64_t>(position >> 64) + (word < static_cast<uint64_t>(position) ? 1 : 0);
+    const uint128 position = (static_cast<uint128>(c) * slope_whole << 64) + static_cast<uint128>(c) * slope_fraction;
+    const uint64_t height = static_cast<uint64_t>(position >> 64) + (word < static_cast<uint64_t>(position) ? 1 : 0);
     return height < levels ? height : levels;
 }
 

@@ -19,9 +19,9 @@ inline int64_t find_sorted(const uint64_t* ids, size_t count, uint64_t id) {
     return ids[low] == id ? static_cast<int64_t>(low) : -1;
 }
 
-// A view: the arrays belong to someone else. Ids that share their leading bits are in one bucket, about three of uniform
-// ids. The next five bits of each are marked, so that most ids that are not in the table need no look at it. A crowded
-// bucket is searched by halves.
+// A view: the arrays belong to someone else. Ids that share their leading bits are in one bucket, about three of
+// uniform ids. The next five bits of each are marked, so that most ids that are not in the table need no look at it. A
+// crowded bucket is searched by halves.
 class TableIndex {
    public:
     static constexpr size_t most_ids = UINT32_MAX;
