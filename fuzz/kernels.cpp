@@ -24,6 +24,11 @@ static void check(bool holds, const char* what) {
     std::abort();
 }
 
+template <typename T>
+static Span<const T> span(const std::vector<T>& elements) {
+    return {elements.data(), elements.size()};
+}
+
 // Copies of exactly the size, so that a read beyond the end is seen.
 static std::vector<uint64_t> words(const uint8_t* data, size_t size) {
     std::vector<uint64_t> out(size / 8);
@@ -41,7 +46,7 @@ static void try_table(std::vector<uint64_t> ids, bool sorted) {
     std::vector<int64_t> values(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) values[i] = static_cast<int64_t>(i) - 7;
     try {
-        const TableIndex index(ids.data(), values.data(), ids.size());
+        const TableIndex index(span(ids), span(values));
         check(ascends, "a table in disorder was taken");
         std::vector<uint64_t> asked = {0, UINT64_MAX};
         for (uint64_t id : ids) asked.insert(asked.end(), {id, id - 1, id + 1, ~id});
@@ -83,12 +88,12 @@ static void try_sorting(const std::vector<uint64_t>& ids, uint64_t limit) {
     std::vector<int64_t> values(count), out_values(count);
     for (size_t i = 0; i < count; ++i) values[i] = static_cast<int64_t>(ids[i] * 0x9e3779b97f4a7c15ULL);
     std::vector<uint64_t> out_ids(count);
-    sort_pairs([&](size_t i) { return ids[i]; }, values.data(), count, out_ids.data(), out_values.data());
+    sort_pairs(span(ids), span(values), [](uint64_t id) { return id; }, out_ids.data(), out_values.data());
     check(std::is_sorted(out_ids.begin(), out_ids.end()), "sorted ids are in disorder");
     std::map<uint64_t, __int128> sums;
     for (size_t i = 0; i < count; ++i) sums[ids[i]] += values[i];
     const int64_t most = static_cast<int64_t>(limit >> 3);
-    const size_t left = sum_runs(out_ids.data(), out_values.data(), count, most);
+    const size_t left = sum_runs({out_ids.data(), count}, {out_values.data(), count}, most);
     check(left == sums.size(), "sums of the wrong number of ids");
     size_t at = 0;
     for (const auto& [id, sum] : sums) {
@@ -109,7 +114,7 @@ static void try_system(const std::vector<uint64_t>& input, unsigned slots, uint6
     std::vector<uint64_t> values(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) values[i] = (ids[i] * 0x2545f4914f6cdd1dULL) & 0xffff;
     std::vector<uint8_t> packed(slots * segment * 2, 0x5a);
-    if (!solve_packed<2>(hash, ids.data(), values.data(), ids.size(), packed.data())) return;
+    if (!solve(hash, 2, span(ids), span(values), {packed.data(), packed.size()})) return;
     for (size_t i = 0; i < ids.size(); ++i) {
         uint64_t at[most_slots];
         hash(ids[i], at);

@@ -2,7 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+
+#include "arrays.hpp"
 
 namespace sparsedp {
 
@@ -72,6 +73,11 @@ inline uint64_t load_little_endian(const uint8_t* bytes, size_t count) {
     uint64_t word = 0;
     for (size_t i = 0; i < count; ++i) word |= static_cast<uint64_t>(bytes[i]) << (8 * i);
     return word;
+}
+
+inline SipKey sip_key(Span<const uint8_t> bytes) {
+    require(bytes.size == 16, "a SipHash key has 16 bytes");
+    return {load_little_endian(bytes.data, 8), load_little_endian(bytes.data + 8, 8)};
 }
 
 // `tag` is appended to the message as one more byte; -1 appends nothing (the published function).
