@@ -73,7 +73,7 @@ fuzz-native: build/fuzz/kernels
 	mkdir -p build/fuzz/native
 	build/fuzz/kernels -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -print_final_stats=1 build/fuzz/native
 
-build/fuzz/kernels: fuzz/kernels.cpp $(wildcard native/*.hpp)
+build/fuzz/kernels: fuzz/kernels.cpp $(wildcard native/*.hpp fuzz/*.hpp)
 	@command -v clang++ > /dev/null || { echo "libFuzzer needs clang: install clang, or use make fuzz and make sanitize" >&2; exit 1; }
 	mkdir -p build/fuzz
 	clang++ -std=c++17 -g -O1 -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Inative $< -o $@
