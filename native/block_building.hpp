@@ -103,7 +103,7 @@ class SymbolCounts {
                     for (uint32_t row = 0; row < layout_.rows[j]; ++row)
                         ++counts[starts_[j] + read_cell(bytes + block * block_bytes,
                                                         layout_.offsets[j] + row * layout_.bits[j], layout_.bits[j])];
-            const std::lock_guard<std::mutex> lock(guard);
+            const std::scoped_lock lock(guard);
             for (size_t s = 0; s < size_; ++s) out[s] += counts[s];
         });
     }

@@ -79,7 +79,7 @@ inline uint32_t read_cell(const uint8_t* block, uint32_t bit, uint32_t bits) {
     const uint32_t at = std::min(bit / 8, static_cast<uint32_t>(block_bytes - 8));
     uint64_t word;
     std::memcpy(&word, block + at, 8);
-    return static_cast<uint32_t>(word >> (bit - 8 * at)) & ((1u << bits) - 1);
+    return static_cast<uint32_t>(word >> (bit - 8 * at)) & ((1U << bits) - 1);
 }
 
 inline void write_cell(uint8_t* block, uint32_t bit, uint32_t symbol) {
@@ -104,7 +104,7 @@ inline uint32_t read_pattern(const BlockLayout& layout, const uint8_t* block, ui
 // the time does not depend on the symbol.
 inline uint32_t draw_symbol(const uint64_t* thresholds, uint32_t bits, uint64_t word) {
     uint32_t symbol = 0;
-    for (uint32_t step = 1u << bits >> 1; step > 0; step >>= 1)
+    for (uint32_t step = 1U << bits >> 1; step > 0; step >>= 1)
         symbol += step & -static_cast<uint32_t>(thresholds[symbol + step - 1] <= word);
     return symbol;
 }

@@ -7,7 +7,7 @@
 
 namespace sparsedp {
 
-enum KeyTag : int { text_tag = 's', bytes_tag = 'b', integer_tag = 'i', large_integer_tag = 'u' };
+enum KeyTag : uint8_t { text_tag = 's', bytes_tag = 'b', integer_tag = 'i', large_integer_tag = 'u' };
 
 inline uint64_t hash_integer(SipKey key, uint64_t bits, KeyTag tag) {
     // Eight little-endian bytes and the tag, written out: one whole block and one last block.

@@ -6,7 +6,7 @@ namespace sparsedp::bindings {
 namespace {
 
 // The three kinds of Python keys; bool and everything else is none.
-enum KeyKind : int { no_key = 0, text_key, bytes_key, integer_key };
+enum KeyKind : uint8_t { no_key = 0, text_key, bytes_key, integer_key };
 
 // numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions. Set once by the
 // module, and final in NumPy, so that comparing types is enough.

@@ -33,7 +33,10 @@ inline void insertion_sort(Pair* pairs, size_t count) {
 inline void sort_run(Pair* pairs, size_t count) {
     constexpr size_t few = 24;
     constexpr unsigned most_bits = 8;
-    if (count <= few) return insertion_sort(pairs, count);
+    if (count <= few) {
+        insertion_sort(pairs, count);
+        return;
+    }
     uint64_t differing = 0;
     for (size_t i = 1; i < count; ++i) differing |= pairs[i].id ^ pairs[0].id;
     if (differing == 0) return;
@@ -84,7 +87,7 @@ IdSurvey survey(IdAt id_at, size_t count) {
             part.differing |= id ^ first;
             before = id;
         }
-        const std::lock_guard<std::mutex> lock(guard);
+        const std::scoped_lock lock(guard);
         all.ascending &= part.ascending;
         all.differing |= part.differing;
     });
@@ -169,7 +172,7 @@ inline size_t sum_runs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) 
     size_t left = 0;
     for (size_t i = 0; i < count;) {
         const uint64_t id = ids[i];
-        __int128 sum = 0;
+        __int128 sum = values[i++];
         for (; i < count && ids[i] == id; ++i) sum += values[i];
         ids[left] = id;
         values[left++] = static_cast<int64_t>(std::clamp<__int128>(sum, -limit, limit));

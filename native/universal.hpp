@@ -23,7 +23,7 @@ struct RowFunction {
         // a x = a_high x 2^64 + a_low x, and 2^64 t = (t mod 2^25) 2^64 + floor(t / 2^25) modulo 2^89 - 1.
         const uint128 high = static_cast<uint128>(a_high) * id;
         const uint128 low = static_cast<uint128>(a_low) * id;
-        const uint128 folded = ((high & ((1u << 25) - 1)) << 64) + (high >> 25);
+        const uint128 folded = ((high & ((1U << 25) - 1)) << 64) + (high >> 25);
         const uint128 b = static_cast<uint128>(b_high) << 64 | b_low;
         uint128 residue = (low & prime) + (low >> bits) + folded + b;
         residue = (residue & prime) + (residue >> bits);
