@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,7 @@ class TightAlpPlan(DivisiblePlan):
     mechanism = "tight-alp"
     row = 7
     pure = approximate = True
-    options = (BITS_PER_ENTRY, TARGET_ERROR, STORED_ZEROS, THRESHOLD_RULE)
+    options = (BITS_PER_ENTRY, TARGET_ERROR, replace(STORED_ZEROS, optional=True), THRESHOLD_RULE)
     needs_size = True
     coarsens = True
     keeps_keys = True
@@ -89,6 +90,25 @@ class TightAlpPlan(DivisiblePlan):
 
         `stored_zeros` is the expected number of zero keys in the table (pure privacy), by default 0.5 % of the keys.
         """
+        stage = cls._stage(problem, stored_zeros, threshold_rule)
+        if target_error is not None:
+            return _smallest_plan(problem, stage, check_number("target_error", target_error))
+        in_parts = problem.size_estimated and problem.sizing_keys is None and problem.step_budget < Decimal("0.5")
+        default = EFFECTIVE_BITS if in_parts else DEFAULT_BITS
+        return _best_plan(problem, stage, default if bits_per_entry is None else _check_bits(bits_per_entry))
+
+    @classmethod
+    def check(cls, problem: Problem, **options: Any) -> None:
+        """The threshold of the smallest size is the highest one, so nothing is refused later that is accepted here."""
+        if options.get("target_error") is not None:  # which only a search can tell
+            cls.create(problem, **options)
+        if options.get("bits_per_entry") is not None:
+            _check_bits(options["bits_per_entry"])
+        cls._stage(problem, options.get("stored_zeros"), options.get("threshold_rule", "tight"))
+
+    @classmethod
+    def _stage(cls, problem: Problem, stored_zeros: float | None, threshold_rule: str) -> Stage:
+        """The threshold stage, or `ParameterError`."""
         if problem.entries is None:
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
         if problem.delta > 0:
@@ -107,12 +127,7 @@ class TightAlpPlan(DivisiblePlan):
                 f"tight-alp would need {stage.threshold} heights at this epsilon and delta, more than {MOST_HEIGHT}; "
                 "use a larger epsilon or delta, or a larger step"
             )
-        if target_error is None:
-            in_parts = problem.size_estimated and problem.sizing_keys is None and problem.step_budget < Decimal("0.5")
-            default = EFFECTIVE_BITS if in_parts else DEFAULT_BITS
-            bits = default if bits_per_entry is None else check_number("bits_per_entry", bits_per_entry)
-            return _best_plan(problem, stage, bits)
-        return _smallest_plan(problem, stage, check_number("target_error", target_error))
+        return stage
 
     @cached_property
     def step_loss(self) -> Decimal:
@@ -321,13 +336,17 @@ class TightAlpPlan(DivisiblePlan):
             yield STAGE_MISFIT
 
 
+def _check_bits(bits_per_entry: float) -> float:
+    if check_number("bits_per_entry", bits_per_entry) <= 0:
+        raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
+    return float(bits_per_entry)
+
+
 def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAlpPlan:
     """The plan with the least predicted error for the space."""
     entries = problem.entries or 1
     table_bits = 8 * TABLE_ENTRY_NBYTES * expected_stored(problem, stage)
     blocks = math.floor((bits_per_entry * entries - table_bits) / BLOCK_BITS)
-    if bits_per_entry <= 0:
-        raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
     blocks = max(1, -(-blocks // problem.parts)) * problem.parts
     layout = best_blocks(problem, stage, blocks)
     return _within_budget(TightAlpPlan(problem, stage, layout, assumed_loads(problem, stage, layout)))

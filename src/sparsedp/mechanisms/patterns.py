@@ -1,0 +1,91 @@
+"""The reader of `tight-alp`: stored keys from the table, all others from one cache line and a table of patterns."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from .. import _native
+from .._util.lazy import cached_property
+from ..errors import ParameterError
+from ..privacy import bounds
+from ..privacy.randomness import Words
+from ..structures.decoding import ESTIMATORS, PRIORS, Floats
+from ..structures.unbiased import Summands, summands
+from .fitted import FittedDecoder
+from .reading import Estimates, Parts, Reader, tables_of
+
+if TYPE_CHECKING:
+    from .tight_alp import TightAlpPlan
+
+BALANCED, FITTED = "balanced", "fitted"
+
+
+class PatternReader(Reader):
+    """Stored keys from the table, all others from one cache line and a table of patterns."""
+
+    estimators = ESTIMATORS
+    plan: TightAlpPlan
+
+    def __init__(self, plan: TightAlpPlan, parts: Parts) -> None:
+        self.plan, self._arrays = plan.observed(parts), parts
+        self.priors = PRIORS if self.plan.published is None else (BALANCED, *PRIORS)
+        self._tables = [table.index for table in tables_of(parts)]
+        self._parts = [arrays["embedding.blocks"] for arrays in parts]
+        self._seeds = parts[0]["embedding.seeds"]
+        self._values = lru_cache(maxsize=8)(self._answers)
+        self._intervals = lru_cache(maxsize=8)(self._bounds)
+        self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._values(*kind)))
+
+    def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
+        """Balanced answers are estimates of their own kind, not of a posterior that has a mean as well."""
+        if prior is None and estimator not in (None, ESTIMATORS[0]):
+            prior = PRIORS[0]
+        chosen, prior = super().check(estimator, prior)
+        if prior == BALANCED and chosen != ESTIMATORS[0]:
+            raise ParameterError(f"prior {BALANCED!r} has the estimator {ESTIMATORS[0]!r} only, got {chosen!r}")
+        return chosen, prior
+
+    def _answers(self, estimator: str, prior: str) -> Floats:
+        own = prior == FITTED and estimator != "paper"
+        return self._fitted.estimates(estimator, prior) if own else self.plan.answers(estimator, prior)
+
+    def _bounds(self, failure: float, prior: str) -> tuple[Floats, Floats]:
+        return self.plan.intervals(failure, self._values(ESTIMATORS[0], prior))
+
+    @cached_property
+    def _fitted(self) -> FittedDecoder:
+        fit, rate = self.plan.fit(self._arrays), float(self.plan.stage.noise.rate)
+        return FittedDecoder(self.plan.blocks.ladder, self.plan.loads, fit.grid, fit.unstored, fit.law, rate=rate)
+
+    def _reader(self, values: Floats, factor: float = 1.0, offset: float = 0.0) -> _native.BlockReader:
+        return self.plan.blocks.reader(self._tables, self._parts, self._seeds, values, factor, offset)
+
+    def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
+        return self._estimates(estimator, prior).read(ids)
+
+    def estimate_one(self, id: int) -> float:
+        return self._default.read_one(id)
+
+    @cached_property
+    def _default(self) -> _native.BlockReader:
+        return self._estimates(*self.check(None, None))
+
+    def sum(self, ids: Words) -> tuple[float, float]:
+        """Of values that are right on average, and the variance of the sum with the square of the bias it may have."""
+        own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
+        total = self._reader(own.values).read(ids).sum()
+        variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
+        bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
+        return float(total), max(float(variance), len(ids) * own.least_variance) + bias**2
+
+    @cached_property
+    def _summands(self) -> Summands:
+        stage = self.plan.stage
+        return summands(self.plan.decoder, float(stage.noise.rate), stage.threshold)
+
+    def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
+        """Of stored keys from the law of the noise, of others from the posterior."""
+        noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
+        below, above = self._intervals(failure, prior)
+        return self._reader(below, 1.0, -noise).read(ids), self._reader(above, 1.0, noise).read(ids)
