@@ -35,7 +35,9 @@ def account_of(ledger: LedgerLike, dataset: str) -> Account:
 
 
 @contextmanager
-def spending(account: Account | None, epsilon: float, delta: float, mechanism: str) -> Iterator[None]:
+def spending(
+    account: Account | None, epsilon: float, delta: float, mechanism: str, stacklevel: int = 4
+) -> Iterator[None]:
     """Debits the account before its block draws noise; if the block fails, the debit stays and the error says so."""
     if account is None:
         yield
@@ -56,5 +58,5 @@ def spending(account: Account | None, epsilon: float, delta: float, mechanism: s
     except LedgerError as error:  # the debit is safe, and the release is paid for: it must not be lost for a remark
         warnings.warn(
             f"the release is built and debited, but entry {receipt.id} does not say that it was built: {error}",
-            stacklevel=4,
+            stacklevel=stacklevel,
         )

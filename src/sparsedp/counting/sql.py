@@ -56,7 +56,7 @@ class Query:
             return None
         return f"TRY_CAST({quoted(self.asked.value)} AS {'BIGINT' if self.asked.grid is None else 'DOUBLE'})"
 
-    def faults(self) -> dict[str, str]:
+    def wrong_rows(self) -> dict[str, str]:
         """What may be wrong with a row, and the SQL that tells."""
         faults = {}
         if not self.asked.drop:
@@ -98,7 +98,7 @@ class Query:
 
     def _rows(self) -> str:
         """The rows that count: k, u, v and whether something is wrong with them."""
-        faults = list(self.faults().values())
+        faults = list(self.wrong_rows().values())
         bad = " OR ".join(f"coalesce({fault}, false)" for fault in faults) or "false"
         columns = [f"{self._grouped_key[0]} AS k", f"({bad}) AS bad"]
         if self.asked.user is not None:
@@ -159,7 +159,7 @@ class Query:
 
     def refuse(self) -> NoReturn:
         """Say how many rows are bad and which is the first."""
-        faults = {text: f"coalesce({fault}, false)" for text, fault in self.faults().items()}
+        faults = {text: f"coalesce({fault}, false)" for text, fault in self.wrong_rows().items()}
         counts = ", ".join(f"count(*) FILTER (WHERE {f}), min(line) FILTER (WHERE {f})" for f in faults.values())
         lines = "SELECT *, row_number() OVER () AS line FROM source"
         (row,) = self.table.query(f"SELECT {counts} FROM ({lines}){self._not_dropped}").fetchall()
