@@ -1,4 +1,4 @@
-"""Public parameters are checked before the data is touched; the public names are pinned."""
+"""Public parameters are checked before the data is read; the public names are pinned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAN, INFINITY = float("nan"), float("inf")
 
 
 class Untouchable:
-    """Data that complains about any look at it."""
+    """Data that raises when anything reads it."""
 
     def __getattribute__(self, name: str) -> object:
         raise AssertionError(f"the data was touched: {name}")

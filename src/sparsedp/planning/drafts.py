@@ -1,6 +1,6 @@
-"""A plan but for its size: what is decided before the data is read, and how it is finished when the size is known.
+"""A plan except for its size: what is decided before the data is read, and how to finish it once the size is known.
 
-The plan is searched once: now if its size is public, and else when the size has been estimated.
+The search for the plan runs once: now if its size is public, and otherwise when the size has been estimated.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ class Draft:
     """The mechanism and its parameters, all checked; `finish` makes the plan."""
 
     request: Request
-    problem: Problem  # that of the request, on the grid of the mechanism
+    problem: Problem  # the problem of the request, on the grid of the mechanism
     name: str
     reason: str
     sizing: Sizing | None  # what has to be estimated from the data
-    undecided: bool = False  # whether the size may still decide for tight-alp
+    undecided: bool = False  # whether the size may still lead to tight-alp
     ready: Plan | None = field(default=None, compare=False)  # the plan, if its size is public
 
     @property
     def label(self) -> str:
-        """The mechanism, for the books."""
+        """The mechanism, as recorded in the ledger."""
         return f"{self.name} or tight-alp" if self.undecided else self.name
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan for the size that public bounds tell, or for the smallest one."""
+        """The plan for the size that follows from public bounds, or for the smallest size."""
         return self.ready or create_plan(self.name, self.reason, self._smallest, self.request.options)
 
     @property
@@ -46,7 +46,7 @@ class Draft:
         )
 
     def finish(self, noisy: list[int]) -> Plan:
-        """The plan, now that what had to be estimated is known with noise."""
+        """The plan, once what had to be estimated is known with noise."""
         assert self.sizing is not None
         problem = self.sizing.sized(self.problem, noisy)
         plan = self.ready or create_plan(self.name, self.reason, problem, self.request.options)
@@ -54,23 +54,23 @@ class Draft:
         return weighed(plan, problem) if self.undecided else plan
 
     def check(self) -> None:
-        """`ParameterError` for what a plan of any size would refuse."""
+        """`ParameterError` for parameters that a plan of any size would refuse."""
         check_options(self.name, self.problem, self.request.options)
         mechanism_named(self.name).check(self._smallest, **self.request.options)
 
     def draw_partition(self, randomness: Randomness) -> Partition:
-        """Which key belongs to which part, whatever mechanism the size will decide for."""
-        # The parts of hashed keys are ranges of them, and the seeds are for the blocks of tight-alp.
+        """Which key belongs to which part, whichever mechanism the size leads to."""
+        # The parts of hashed keys are ranges of fingerprints; the seeds are for the blocks of tight-alp.
         mechanism = TightAlpPlan if self.undecided else mechanism_named(self.name)
         return mechanism.draw_partition(self.problem, randomness)
 
     def builds_what_it_counted(self, plan: Plan) -> bool:
-        """Whether the cells of the size are those of the build, rounded once."""
+        """Whether the size is counted from the cells of the build, which are rounded once."""
         return self.sizing is not None and self.sizing.of_built_cells and plan.mechanism == self.name
 
 
 def draft(request: Request) -> Draft:
-    """The plan of a request, its size open if it has to be estimated; or `ParameterError`."""
+    """The draft of a request, with its size open if it has to be estimated; or `ParameterError`."""
     if request.mechanism != "auto":
         return _draft(request, request.mechanism, Plan.reason)
     name, reason = choose_mechanism(request.problem)
@@ -79,7 +79,7 @@ def draft(request: Request) -> Draft:
     except ParameterError:
         if name != "retrieval":
             raise
-        # The other one may have a plan, or says what is wrong.
+        # The other mechanism may have a plan, or its error says what is wrong.
         return _draft(request, "tight-alp", "approximate privacy, for which retrieval has no plan")
 
 
@@ -88,7 +88,7 @@ def _draft(request: Request, name: str, reason: str) -> Draft:
     problem = on_its_grid(request.problem, mechanism, request.share)
     sizing = mechanism.sizing(problem, request.share)
     if sizing is not None and problem.entries is None:
-        # Where real values are rounded, the number and what `retrieval` is built from have the same coins: no choice.
+        # If real values are rounded, the number of keys and the build of `retrieval` share their coins: no choice then.
         free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
         open_draft = Draft(request, problem, name, reason, sizing, auto and name == "retrieval" and free)
         open_draft.check()
@@ -96,6 +96,6 @@ def _draft(request: Request, name: str, reason: str) -> Draft:
     public = Draft(request, problem, name, reason, sizing)
     plan = public.plan
     chosen = weighed(plan, problem) if auto else plan
-    if chosen is not plan:  # the public size decides, and costs nothing
+    if chosen is not plan:  # the size is public, so this decision costs nothing
         return Draft(request, problem, chosen.mechanism, chosen.reason, None, ready=chosen)
     return replace(public, ready=plan)
