@@ -116,7 +116,7 @@ def test_a_paid_release_is_not_lost_when_the_ledger_cannot_say_that_it_was_built
         raise LedgerError("ledger.db cannot grow")
 
     monkeypatch.setattr(Ledger, "finish", full)
-    with pytest.warns(UserWarning, match=r"built and debited, but entry 1 does not say .* cannot grow"):
+    with pytest.warns(UserWarning, match=r"built and debited, but entry 1 does not record .* cannot grow"):
         release = sparsedp.release({"a": 1}, epsilon=1, ledger=ledger)
     assert release["a"] == release.lookup(["a"])[0]
     assert [entry.released for entry in ledger.entries()] == [None]
