@@ -1,4 +1,4 @@
-// Keys to 64-bit fingerprints: canonical bytes are the payload followed by one type tag (src/sparsedp/hashing.py).
+// From keys to 64-bit fingerprints: canonical bytes are the payload and one type tag (src/sparsedp/keys/hashing.py).
 #pragma once
 #include <Python.h>
 
@@ -27,11 +27,11 @@ inline uint64_t hash_unsigned(SipKey key, uint64_t value) {
     return hash_integer(key, value, value >> 63 ? large_integer_tag : integer_tag);
 }
 
-// The three kinds of Python keys; bool and everything else is none.
+// The three kinds of Python keys; bool and everything else is not a key.
 enum KeyKind : int { no_key = 0, text_key, bytes_key, integer_key };
 
-// numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions. Set once by the module,
-// and final in NumPy, so that comparing types is enough.
+// numpy.bool (numpy.bool_ before NumPy 2) is not an integer, though it has an index in older versions. Set once by the
+// module, and final in NumPy, so comparing types is enough.
 inline PyObject* numpy_bool = nullptr;
 
 inline bool is_numpy_bool(PyObject* object) { return reinterpret_cast<PyObject*>(Py_TYPE(object)) == numpy_bool; }
@@ -44,8 +44,8 @@ inline KeyKind kind_of(PyObject* object) {
     return PyIndex_Check(object) ? integer_key : no_key;  // NumPy integers have an index
 }
 
-// A 64-bit integer from a Python or NumPy one: `bits` in two's complement, `negative` for its sign.
-// False, with a Python error set, when it does not fit.
+// A 64-bit integer from a Python or NumPy integer: `bits` in two's complement, `negative` for its sign.
+// False, with a Python error set, if it does not fit.
 inline bool integer_bits(PyObject* object, uint64_t* bits, bool* negative) {
     PyObject* number = PyNumber_Index(object);
     if (number == nullptr) return false;
@@ -63,7 +63,7 @@ inline bool integer_bits(PyObject* object, uint64_t* bits, bool* negative) {
     return fits;
 }
 
-// Unicode code points as UTF-8, which takes at most four bytes for each; gives the number of bytes.
+// Unicode code points as UTF-8, at most four bytes for each; returns the number of bytes.
 inline size_t encode_utf8(const uint32_t* letters, size_t count, uint8_t* out) {
     uint8_t* at = out;
     for (size_t i = 0; i < count; ++i) {

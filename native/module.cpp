@@ -41,7 +41,7 @@ static void flip(InOut array, In<uint64_t> words, uint64_t numerator, unsigned d
     for (size_t i = 0; i < length; ++i) a[i] ^= bernoulli_word(w + i * digits, numerator, digits);
 }
 
-// One key, or nothing if it is none: the caller explains.
+// The hash of one key, or None if it is not a key: the caller explains.
 static nb::object hash_key(uint64_t k0, uint64_t k1, nb::handle key) {
     uint64_t out;
     const KeyKind kind = kind_of(key.ptr());
@@ -57,8 +57,8 @@ static uint64_t siphash24(nb::bytes key, nb::bytes message) {
                    static_cast<const uint8_t*>(message.data()), message.size(), -1);
 }
 
-// Applies convert(object, kind, out) to every key of a list or tuple, all of the first one's kind. Gives the array,
-// or the position of the first key that is of another kind, of no kind, or not convertible: the caller explains.
+// Applies convert(object, kind, out) to every key of a list or tuple, all of the kind of the first. Returns the array,
+// or the position of the first key that has another kind, no kind, or cannot be converted: the caller explains.
 template <typename Convert>
 static nb::object convert_keys(nb::object sequence, Convert convert) {
     nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), "keys must be a sequence"));
@@ -85,7 +85,7 @@ static nb::object hash_objects(uint64_t k0, uint64_t k1, nb::object keys) {
         keys, [=](PyObject* object, KeyKind kind, uint64_t* out) { return hash_object({k0, k1}, object, kind, out); });
 }
 
-// Integer keys as they are, each at most `largest`.
+// Integer keys unchanged, each at most `largest`.
 static nb::object integer_objects(nb::object keys, uint64_t largest) {
     return convert_keys(keys, [=](PyObject* object, KeyKind kind, uint64_t* out) {
         bool negative;
@@ -118,8 +118,8 @@ static Out<uint64_t> hash_column(uint64_t k0, uint64_t k1, In<Offset> offsets, I
     });
 }
 
-// An Arrow string_view or binary_view column: 16 bytes for each key, which hold it if it has at most 12 bytes, and else
-// its length, its first four bytes, and which buffer it is in and where.
+// An Arrow string_view or binary_view column: 16 bytes for each key, which hold the key if it has at most 12 bytes, and
+// otherwise its length, its first four bytes, and its buffer and the position there.
 static Out<uint64_t> hash_views(uint64_t k0, uint64_t k1, In<uint8_t> views, std::vector<In<uint8_t>> buffers,
                                 bool text) {
     require(views.size() % 16 == 0, "a view has 16 bytes");
@@ -149,7 +149,7 @@ static Out<uint64_t> hash_views(uint64_t k0, uint64_t k1, In<uint8_t> views, std
     });
 }
 
-// NumPy's bytes of a fixed width: keys end before their trailing zeros.
+// NumPy bytes of a fixed width: keys end before their trailing zeros.
 static Out<uint64_t> hash_fixed_bytes(uint64_t k0, uint64_t k1, In<uint8_t> data, size_t width) {
     require(width >= 1 && data.size() % width == 0, "every key has the same width");
     const uint8_t* d = data.data();
@@ -160,7 +160,7 @@ static Out<uint64_t> hash_fixed_bytes(uint64_t k0, uint64_t k1, In<uint8_t> data
     });
 }
 
-// NumPy's strings of a fixed width in UCS-4. Gives the position of the first that is no valid Unicode instead.
+// NumPy strings of a fixed width in UCS-4, or the position of the first that is not valid Unicode.
 static nb::object hash_fixed_text(uint64_t k0, uint64_t k1, In<uint32_t> data, size_t width) {
     require(width >= 1 && data.size() % width == 0, "every key has the same width");
     const uint32_t* d = data.data();
@@ -249,8 +249,8 @@ static Out<uint64_t> unary_heights(In<uint64_t> counts, uint64_t cap, uint64_t s
     });
 }
 
-// Random rounding of reals to signed multiples of the step; gives the position of the first value whose cells
-// do not fit in 63 bits, as an integer, instead of an array.
+// Random rounding of reals to signed multiples of the step. If the cells of a value do not fit in 63 bits, returns the
+// position of the first such value, as an integer, instead of an array.
 static nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t denominator, In<uint64_t> words) {
     require(values.size() == words.size(), "one random word for each value");
     require(numerator >= 1 && numerator >> 53 == 0 && denominator >= 1 && denominator >> 53 == 0,

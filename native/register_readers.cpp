@@ -6,7 +6,7 @@
 
 using namespace sparsedp;
 
-// An index and the arrays that it looks at.
+// An index and the arrays that it refers to.
 class Table {
    public:
     Table(In<uint64_t> ids, In<int64_t> values)

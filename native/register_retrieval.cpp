@@ -11,8 +11,8 @@ static Out<uint64_t> slots_of(uint64_t k0, uint64_t k1, size_t slots, uint64_t s
     return own(std::move(out), ids.size() * slots);
 }
 
-// Turns uniform bytes into a uniform solution, in place, `width` bytes for each slot; false if the rows of the ids are
-// linearly dependent.
+// Turns uniform bytes into a uniform solution, in place, `width` bytes for each slot; returns false if the rows of the
+// ids are linearly dependent.
 static bool solve(nb::ndarray<uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> z, size_t width, uint64_t k0,
                   uint64_t k1, size_t slots, uint64_t segment, In<uint64_t> ids, In<uint64_t> values) {
     const SlotHash hash = slot_hash(k0, k1, slots, segment);

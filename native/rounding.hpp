@@ -1,4 +1,4 @@
-// Random rounding in integer arithmetic: reals to the grid, counts to levels.
+// Random rounding in integer arithmetic, of reals to the grid and of counts to levels.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -44,9 +44,9 @@ inline FixedPoint divide_by_step(double value, uint64_t numerator, uint64_t deno
 // The sum of values, in cells, rounded at random to a neighbouring multiple of the step and cut to ±limit: up from its
 // floor if the word is below the fraction. Partial sums are exact: fewer than 2^63 terms below 2^64 fit in 128 bits.
 //
-// The cut comes after the coin. Then it is a map of integers that never increases a distance, applied to a vector that
-// Lemma 2 of docs/privacy.md speaks of; before the coin it would leave the fraction of a sum far below the limit to decide
-// between two cells, so that sums that are both cut, or lie close together, would be told apart by it.
+// The cut comes after the coin. It is then a map of integers that never increases a distance, applied to a vector
+// covered by Lemma 2 of docs/privacy.md. Before the coin, it would leave the fraction of a sum far below the limit to
+// decide between two cells, and so tell apart sums that are both cut, or lie close together.
 inline int64_t round_sum(const double* values, size_t count, uint64_t numerator, uint64_t denominator, uint64_t word,
                          int64_t limit) {
     __int128 whole = 0, fraction = 0;  // in units of 2^-64 cells

@@ -1,4 +1,4 @@
-// Kernels run without the interpreter lock, also while the interpreter ends.
+// Kernels run without the interpreter lock, even while the interpreter shuts down.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -6,8 +6,8 @@
 #include <chrono>
 #include <thread>
 
-// Python ends a daemon thread where it next asks for the lock, and in a destructor that would end the whole process.
-// So at exit the calls that are under way are waited for, and later ones keep the lock.
+// At exit, Python ends a daemon thread when it next asks for the lock; in a destructor that would end the process.
+// So at exit we wait for the calls in progress, and later calls keep the lock.
 class Unlocked {
    public:
     Unlocked() {
@@ -27,7 +27,7 @@ class Unlocked {
         while (under_way > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 
-    // A forked child has none of its parent's other threads.
+    // A forked child has none of the other threads of its parent.
     static void forget_after_fork() { under_way = 0; }
 
    private:
@@ -43,7 +43,7 @@ inline void register_exit() {
     nb::module_ os = nb::module_::import_("os");
     if (nb::hasattr(os, "register_at_fork"))
         os.attr("register_at_fork")(nb::arg("after_in_child") = nb::cpp_function(&Unlocked::forget_after_fork));
-    // What something else still holds when the interpreter ends is no leak: a DuckDB connection, for example, whose
-    // function looks keys up and is never freed. Nanobind would print a page about it.
+    // An object that is still in use when the interpreter ends is not a leak: for example, a DuckDB connection whose
+    // function looks up keys is never freed. Nanobind would print a page about it.
     nb::set_leak_warnings(false);
 }
