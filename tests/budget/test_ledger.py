@@ -119,7 +119,7 @@ def test_bad_texts_are_refused(path: Path, bad: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="must be text of at most 10000 characters"):
         ledger.spend(epsilon=0.1, **bad)
     with pytest.raises(ParameterError, match="released must be text"):
-        ledger.finish(ledger.spend(epsilon=0.1), None)  # type: ignore[arg-type]  # which is the point
+        ledger.finish(ledger.spend(epsilon=0.1), None)  # type: ignore[arg-type]  # that is the point
 
 
 @pytest.mark.parametrize("timeout", [-1, NAN, INFINITY, 1e300, "1", True])

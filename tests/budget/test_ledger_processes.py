@@ -169,7 +169,7 @@ def die_in_the_middle(path: Path, most: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return most
 
-    os.pwrite = torn  # type: ignore[assignment]  # which takes any buffer
+    os.pwrite = torn  # type: ignore[assignment]  # takes any buffer
     Ledger.open(path).spend(epsilon=0.25, note="note " * 50)
 
 

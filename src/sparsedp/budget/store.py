@@ -328,7 +328,7 @@ def _convert(path: Path, file: FileIO, timeout: float) -> None:
             os.fchown(new.fileno(), about.st_uid, about.st_gid)
         except PermissionError as error:
             raise LedgerError(
-                f"{path} has version 1 and another owner, who must make the next change, which converts it"
+                f"{path} has version 1 and belongs to another user, who must make the next change, which converts it"
             ) from error
         os.fchmod(new.fileno(), stat.S_IMODE(about.st_mode))
         _sync(new)

@@ -242,7 +242,7 @@ def mechanism_options(options: list[str] | None) -> dict[str, Any]:
         name, equals, value = option.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"must be NAME=VALUE, got {option!r}", param_hint="--option")
-        if name in _own_parameters():  # it has an option of its own
+        if name in _own_parameters():  # it has its own option
             raise typer.BadParameter(f"{name} is not an option of a mechanism", param_hint="--option")
         try:
             result[name] = plain(number(value))

@@ -57,7 +57,7 @@ def _probe(df: DataFrame) -> dict[str, Any]:
     probe = functions.udf(versions, "string", useArrow=False)
     try:
         (row,) = df.sparkSession.range(1).select(probe("id")).collect()
-    except Exception as error:  # of Spark's many classes, which differ between classic and Connect
+    except Exception as error:  # Spark has many classes, which differ between classic and Connect
         if any(words in str(error) for words in _WRONG_PYTHON):
             raise _unfit("the executors' Python cannot be run, or its version is not the driver's") from error
         raise

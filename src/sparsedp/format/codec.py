@@ -1,7 +1,7 @@
 """Plans as JSON and back: every field typed, every number exact, every range checked (docs/format.md, "The plan").
 
 A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type hints of the class
-and then asks each object for its `faults`, so what it returns could have been planned here, whoever wrote the file. A
+and then checks the `faults` of each object, so the result could have been planned here, whatever wrote the file. A
 ladder is written as its recipe, and its masses are computed again.
 """
 

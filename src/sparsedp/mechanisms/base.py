@@ -36,8 +36,8 @@ ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
 TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
 KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys.bytes": (np.uint8, (None,))}
 
-HEADER_NBYTES = 3500  # of a file, about; and of each of several parts, about
-PART_HEADER_NBYTES = 900
+HEADER_NBYTES = 3500  # of a file, about
+PART_HEADER_NBYTES = 900  # of each of several parts, about
 _SAMPLES = 200_000
 
 

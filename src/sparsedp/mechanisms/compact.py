@@ -3,7 +3,7 @@
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`. With `total` alone, counts are cut to
 that total first, which doubles the distance and makes the guarantee unconditional. With `nonzero`, it holds for
 neighbours that both have at most `nonzero` non-zero keys (the paper's Definition of privacy for k-sparse vectors):
-`nonzero` must be a public fact. If it does not hold nevertheless, what is published is pure noise.
+`nonzero` must be a public fact. If it nevertheless does not hold, what is published is pure noise.
 
 The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one for each noisy
 value v, with n_v/P within 2/P of the law of a zero count, so a key that was never inserted decodes to fresh noise.

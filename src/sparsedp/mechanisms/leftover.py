@@ -93,7 +93,7 @@ def expected_stored(problem: Problem, stage: Stage) -> float:
 
 
 def step_growth(problem: Problem) -> float:
-    """The exponential of a step's budget, a hair below it."""
+    """The exponential of a step's budget, rounded down slightly."""
     with precise(ROUND_FLOOR):
         return float((problem.step_budget * HEADROOM).exp())
 

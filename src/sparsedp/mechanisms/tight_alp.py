@@ -202,7 +202,7 @@ class TightAlpPlan(DivisiblePlan):
         return Built(arrays, stored)
 
     def completed(self, parts: Parts) -> Parts:
-        """With the answers of all patterns, which follow from the symbols of all parts."""
+        """The parts with the answers of all patterns, which follow from the symbols of all parts."""
         answers = np.rint(self._loaded(parts).balanced / self._quantum).astype(np.uint16)
         return tuple({**arrays, "embedding.values": answers} for arrays in parts)
 

@@ -233,7 +233,7 @@ def key_ids(pairs: Pairs, space: KeySpace, stated: KeyKind | None = None) -> tup
 
 
 def check_key_type(key_type: str | None, hashed: bool) -> KeyKind | None:
-    """The kind of keys that was asked for, or `ParameterError`."""
+    """The requested kind of keys, or `ParameterError`."""
     if key_type is None:
         return None
     if key_type not in KEY_KINDS:

@@ -73,7 +73,7 @@ class Stored:
 
     @classmethod
     def count(cls, values: Integers, edges: Floats, reach: Floats, zeros: Floats) -> Stored:
-        """From the values, and for each edge P[stored with at least that | count] and how many absent keys are."""
+        """From values, edges, P[stored with at least an edge | count], and the number of absent keys stored so."""
         seen = np.histogram(values, np.append(edges, np.inf))[0]
         return cls(seen.astype(np.float64), _between(reach), _between(zeros))
 
@@ -95,7 +95,7 @@ class Cells:
     def count(
         cls, level: Level, cells: int, symbols: npt.NDArray[np.uint64], grid: Integers, unstored: Floats
     ) -> Cells:
-        """From the symbols' frequencies; `unstored` is P[not stored | count] on the grid."""
+        """From the frequencies of symbols; `unstored` is P[not stored | count] on the grid."""
         laws = level.law[np.clip(np.append(0, grid) - level.start, 0, level.height)]
         return cls(symbols.astype(np.float64), cells, laws[:-1] - laws[1:], laws[-1], unstored)
 
@@ -121,7 +121,7 @@ class Size:
         return np.array([self.spread**-2])
 
     def expected(self, keys: Floats) -> tuple[Floats, Floats]:
-        """As a Poisson number so large that it has the stated spread."""
+        """The expectation as that of a Poisson number so large that it has the stated spread."""
         each = self.shares * self.spread**-2 / self.keys
         return np.array([keys @ each]), each[None, :]
 
