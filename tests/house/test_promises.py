@@ -108,7 +108,7 @@ def test_promise_05_an_audit_cannot_refute_epsilon(figure: Figure) -> None:
     assert not any(result.refuted for result in results)
     assert all(result.lower_bound > 0.85 for result in results)
     bounds = ", ".join(f"{result.mechanism} {result.lower_bound:.3f}" for result in results)
-    figure(f"{runs:,} runs a side and game, claimed ε = 1, proven ε ≥ {bounds}")
+    figure(f"{runs:,} runs per side and game, claimed ε = 1, proven ε ≥ {bounds}")
 
 
 def test_promise_06_the_audit_has_teeth(figure: Figure) -> None:
