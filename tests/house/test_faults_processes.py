@@ -256,7 +256,7 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
     assert in_fork == (["looked"], 1)
     assert len(ledger.entries()) == 1
     seconds = HANGS
-    with pytest.raises(LedgerError, match=r"waited for 0\.01 s"):
+    with pytest.raises(LedgerError, match=r"waited 0\.01 s for"):
         while_a_thread_looks(lambda: Ledger.open(ledger.path, timeout=0.01))
 
 
