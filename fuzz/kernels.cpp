@@ -1,37 +1,27 @@
 // The kernels of native/ against plain versions of the same, under libFuzzer: `make fuzz-native` (needs clang).
 // The first byte of an input chooses the kernel, the rest is its data. A difference or a memory error ends the run.
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <stdexcept>
 #include <vector>
 
-#include "blocks.hpp"
+#include "block_targets.hpp"
+#include "checking.hpp"
+#include "drawing_targets.hpp"
 #include "embedding.hpp"
+#include "key_targets.hpp"
 #include "retrieval.hpp"
 #include "solving.hpp"
 #include "sorting.hpp"
 #include "table.hpp"
 
-using namespace sparsedp;
+namespace sparsedp::fuzz {
+namespace {
 
-static void check(bool holds, const char* what) {
-    if (holds) return;
-    std::fprintf(stderr, "%s\n", what);
-    std::abort();
-}
-
-// Copies of exactly the size, so that a read beyond the end is seen.
-static std::vector<uint64_t> words(const uint8_t* data, size_t size) {
-    std::vector<uint64_t> out(size / 8);
-    if (!out.empty()) std::memcpy(out.data(), data, 8 * out.size());
-    return out;
-}
-
-static void try_table(std::vector<uint64_t> ids, bool sorted) {
+void try_table(std::vector<uint64_t> ids, bool sorted) {
     if (sorted) {
         std::sort(ids.begin(), ids.end());
         ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -41,7 +31,7 @@ static void try_table(std::vector<uint64_t> ids, bool sorted) {
     std::vector<int64_t> values(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) values[i] = static_cast<int64_t>(i) - 7;
     try {
-        const TableIndex index(ids.data(), values.data(), ids.size());
+        const TableIndex index(span(ids), span(values));
         check(ascends, "a table in disorder was taken");
         std::vector<uint64_t> asked = {0, UINT64_MAX};
         for (uint64_t id : ids) asked.insert(asked.end(), {id, id - 1, id + 1, ~id});
@@ -55,16 +45,16 @@ static void try_table(std::vector<uint64_t> ids, bool sorted) {
     }
 }
 
-static void try_estimator(const std::vector<uint64_t>& bits, size_t levels) {
+void try_estimator(const std::vector<uint64_t>& bits, size_t levels) {
     levels = std::min(levels, 64 * bits.size());
-    std::vector<uint64_t> exact(bits.begin(), bits.begin() + (levels + 63) / 64);
+    std::vector<uint64_t> exact(bits.data(), bits.data() + (levels + 63) / 64);
     exact.push_back(0);  // the last, partial word may be none
     MaximiserAverage plain;
     for (size_t level = 0; level < levels; ++level) plain.step(exact[level / 64] >> (level % 64) & 1);
     check(estimate_words(exact.data(), levels) == plain.value(), "words are estimated unlike their bits");
 }
 
-static void try_buckets(std::vector<uint64_t> lasts, uint64_t number, unsigned bytes) {
+void try_buckets(std::vector<uint64_t> lasts, uint64_t number, unsigned bytes) {
     const unsigned bits = 8 * (1 + bytes % 8);
     const uint64_t largest = bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
     for (uint64_t& last : lasts) last &= largest;
@@ -78,17 +68,17 @@ static void try_buckets(std::vector<uint64_t> lasts, uint64_t number, unsigned b
     }
 }
 
-static void try_sorting(const std::vector<uint64_t>& ids, uint64_t limit) {
+void try_sorting(const std::vector<uint64_t>& ids, uint64_t limit) {
     const size_t count = ids.size();
     std::vector<int64_t> values(count), out_values(count);
     for (size_t i = 0; i < count; ++i) values[i] = static_cast<int64_t>(ids[i] * 0x9e3779b97f4a7c15ULL);
     std::vector<uint64_t> out_ids(count);
-    sort_pairs([&](size_t i) { return ids[i]; }, values.data(), count, out_ids.data(), out_values.data());
+    sort_pairs(span(ids), span(values), [](uint64_t id) { return id; }, out_ids.data(), out_values.data());
     check(std::is_sorted(out_ids.begin(), out_ids.end()), "sorted ids are in disorder");
     std::map<uint64_t, __int128> sums;
     for (size_t i = 0; i < count; ++i) sums[ids[i]] += values[i];
     const int64_t most = static_cast<int64_t>(limit >> 3);
-    const size_t left = sum_runs(out_ids.data(), out_values.data(), count, most);
+    const size_t left = sum_runs({out_ids.data(), count}, {out_values.data(), count}, most);
     check(left == sums.size(), "sums of the wrong number of ids");
     size_t at = 0;
     for (const auto& [id, sum] : sums) {
@@ -98,7 +88,7 @@ static void try_sorting(const std::vector<uint64_t>& ids, uint64_t limit) {
     }
 }
 
-static void try_system(const std::vector<uint64_t>& input, unsigned slots, uint64_t segment) {
+void try_system(const std::vector<uint64_t>& input, unsigned slots, uint64_t segment) {
     std::vector<uint64_t> ids(input);
     std::sort(ids.begin(), ids.end());
     ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
@@ -109,7 +99,7 @@ static void try_system(const std::vector<uint64_t>& input, unsigned slots, uint6
     std::vector<uint64_t> values(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) values[i] = (ids[i] * 0x2545f4914f6cdd1dULL) & 0xffff;
     std::vector<uint8_t> packed(slots * segment * 2, 0x5a);
-    if (!solve_packed<2>(hash, ids.data(), values.data(), ids.size(), packed.data())) return;
+    if (!solve(hash, 2, span(ids), span(values), {packed.data(), packed.size()})) return;
     for (size_t i = 0; i < ids.size(); ++i) {
         uint64_t at[most_slots];
         hash(ids[i], at);
@@ -123,32 +113,59 @@ static void try_system(const std::vector<uint64_t>& input, unsigned slots, uint6
     }
 }
 
-static void try_cells(uint32_t bit, uint32_t bits, uint32_t symbol) {
-    bits = 1 + bits % 8;
-    bit %= 512 - bits + 1;
-    symbol &= (1u << bits) - 1;
-    std::vector<uint8_t> block(block_bytes, 0);
-    // Written as in a build, which has room behind the last block.
-    std::vector<uint8_t> roomy(block_bytes + 8, 0);
-    write_cell(roomy.data(), bit, symbol);
-    std::copy(roomy.begin(), roomy.begin() + block_bytes, block.begin());
-    check(read_cell(block.data(), bit, bits) == symbol, "a cell is read unlike it was written");
+// One key after the other, in buffers that end where they should.
+void try_keys(unsigned kind, uint64_t first, uint64_t second, const Bytes& rest) {
+    const SipKey key{second, ~second * 0x9e3779b97f4a7c15ULL};
+    const bool likely = first & 1;
+    const size_t size = rest.size(), split = (first >> 1 & 0xffff) % (size + 1);
+    const Bytes head(rest.data(), rest.data() + split), tail(rest.data() + split, rest.data() + size);
+    const size_t width = first >> 1 & 15;
+    switch (kind) {
+        case 0: try_integer(key, first); break;
+        case 1: {
+            std::vector<uint32_t> letters = elements<uint32_t>(rest);
+            if (likely && width > 0) letters.resize(letters.size() / width * width);
+            try_fixed_text(key, letters, width);
+            break;
+        }
+        case 2: {
+            Bytes data(rest);
+            if (likely && width > 0) data.resize(data.size() / width * width);
+            try_fixed_bytes(key, data, width);
+            break;
+        }
+        case 3: try_offsets(key, elements<int32_t>(head), tail, likely); break;
+        case 4: try_offsets(key, elements<int64_t>(head), tail, likely); break;
+        default: try_views(key, head, {tail, Bytes(40, 7)}, likely);
+    }
 }
 
+}  // namespace
+}  // namespace sparsedp::fuzz
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    using namespace sparsedp::fuzz;
     if (size < 18) return 0;
     uint64_t first, second;
     std::memcpy(&first, data + 1, 8);
     std::memcpy(&second, data + 9, 8);
-    const std::vector<uint64_t> rest = words(data + 17, size - 17);
-    switch (data[0] % 7) {
-        case 0: try_table(rest, false); break;
-        case 1: try_table(rest, true); break;
-        case 2: try_estimator(rest, first % 4096); break;
-        case 3: try_buckets(rest, first, static_cast<unsigned>(second)); break;
-        case 4: try_sorting(rest, first); break;
-        case 5: try_system(rest, static_cast<unsigned>(first), second); break;
-        default: try_cells(static_cast<uint32_t>(first), static_cast<uint32_t>(first >> 32), static_cast<uint32_t>(second));
+    const Bytes rest(data + 17, data + size);
+    const std::vector<uint64_t> words = elements<uint64_t>(rest);
+    switch (data[0] % 20) {
+        case 0: try_table(words, false); break;
+        case 1: try_table(words, true); break;
+        case 2: try_estimator(words, first % 4096); break;
+        case 3: try_buckets(words, first, static_cast<unsigned>(second)); break;
+        case 4: try_sorting(words, first); break;
+        case 5: try_system(words, static_cast<unsigned>(first), second); break;
+        case 6: try_cells(first, second); break;
+        case 7: try_blocks(words, first, 1); break;
+        case 8: try_blocks(words, first, 1 + second % 4); break;
+        case 9: try_flips(words, first, static_cast<unsigned>(second)); break;
+        case 10: try_noise(words, first); break;
+        case 11: try_uniform(words, first); break;
+        case 12: try_rounding(words, first, second); break;
+        default: try_keys(data[0] % 20 - 13U, first, second, rest);
     }
     return 0;
 }

@@ -5,11 +5,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "arrays.hpp"
 #include "universal.hpp"
 
 namespace sparsedp {
 
-constexpr size_t block_bytes = 64;
+constexpr size_t block_bytes = 64, block_words = block_bytes / 8;
 constexpr size_t most_levels = 4;
 
 // Level j has rows[j] cells of bits[j] bits, the first at bit offsets[j] of the block.
@@ -19,6 +20,30 @@ struct BlockLayout {
     uint32_t bits[most_levels], rows[most_levels], offsets[most_levels];
     uint32_t cells;  // of one block, all levels together
 };
+
+// shape: one row (bits, rows) for each level.
+inline BlockLayout block_layout(Matrix<const uint32_t> shape, uint64_t blocks) {
+    require(shape.columns == 2 && shape.rows >= 1 && shape.rows <= most_levels, "a shape has 1..4 levels");
+    BlockLayout layout{shape.rows, blocks, {}, {}, {}, 0};
+    uint64_t used = 0;
+    for (size_t j = 0; j < layout.levels; ++j) {
+        const uint32_t bits = shape[j][0], rows = shape[j][1];
+        require(bits >= 1 && bits <= 8 && rows >= 1 && rows <= 512, "a level has 1..8 bits and 1..512 rows");
+        layout.bits[j] = bits;
+        layout.rows[j] = rows;
+        layout.offsets[j] = static_cast<uint32_t>(used);
+        layout.cells += rows;
+        used += static_cast<uint64_t>(bits) * rows;
+    }
+    require(used <= 8 * block_bytes, "the levels must fit in a block of 512 bits");
+    require(blocks >= 1, "there must be a block");
+    return layout;
+}
+
+// Whether an array has exactly the words of so many blocks.
+inline bool holds_blocks(Span<const uint64_t> array, uint64_t blocks) {
+    return array.size % block_words == 0 && array.size / block_words == blocks;  // 8 x blocks may exceed 64 bits
+}
 
 // The finaliser of MurmurHash3: a bijection in which every input bit reaches every output bit.
 inline uint64_t mix(uint64_t x) {
@@ -54,7 +79,7 @@ inline uint32_t read_cell(const uint8_t* block, uint32_t bit, uint32_t bits) {
     const uint32_t at = std::min(bit / 8, static_cast<uint32_t>(block_bytes - 8));
     uint64_t word;
     std::memcpy(&word, block + at, 8);
-    return static_cast<uint32_t>(word >> (bit - 8 * at)) & ((1u << bits) - 1);
+    return static_cast<uint32_t>(word >> (bit - 8 * at)) & ((1U << bits) - 1);
 }
 
 inline void write_cell(uint8_t* block, uint32_t bit, uint32_t symbol) {
@@ -79,7 +104,7 @@ inline uint32_t read_pattern(const BlockLayout& layout, const uint8_t* block, ui
 // branch, so the time does not depend on the symbol.
 inline uint32_t draw_symbol(const uint64_t* thresholds, uint32_t bits, uint64_t word) {
     uint32_t symbol = 0;
-    for (uint32_t step = 1u << bits >> 1; step > 0; step >>= 1)
+    for (uint32_t step = 1U << bits >> 1; step > 0; step >>= 1)
         symbol += step & -static_cast<uint32_t>(thresholds[symbol + step - 1] <= word);
     return symbol;
 }

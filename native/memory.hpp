@@ -13,9 +13,9 @@ inline void advise_large_pages([[maybe_unused]] void* memory, [[maybe_unused]] s
 #ifdef __linux__
     constexpr uintptr_t page = 4096;
     if (bytes < size_t{1} << 22) return;
-    const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + page - 1) / page * page;
-    const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) / page * page;
-    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only a hint: it may fail
+    const uintptr_t at = reinterpret_cast<uintptr_t>(memory);
+    const uintptr_t begin = (at + page - 1) / page * page, end = (at + bytes) / page * page;
+    madvise(static_cast<char*>(memory) + (begin - at), end - begin, MADV_HUGEPAGE);  // a wish: it may fail
 #endif
 }
 

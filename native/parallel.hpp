@@ -47,7 +47,7 @@ void parallel_for(size_t length, size_t grain, Body body) {
             for (size_t begin; (begin = next.fetch_add(piece)) < length;) body(begin, std::min(begin + piece, length));
         } catch (...) {
             next = length;
-            const std::lock_guard<std::mutex> lock(guard);
+            const std::scoped_lock lock(guard);
             if (!error) error = std::current_exception();
         }
     };
@@ -55,8 +55,8 @@ void parallel_for(size_t length, size_t grain, Body body) {
     helpers.reserve(threads - 1);
     try {
         while (helpers.size() + 1 < threads) helpers.emplace_back(work);
-    } catch (const std::exception&) {
-        // No more threads, or no memory for one, are available: the existing ones do all of the work.
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): nothing is left to be done
+        // No more threads to be had, or no memory for one: those there are do all of the work.
     }
     work();
     for (std::thread& helper : helpers) helper.join();

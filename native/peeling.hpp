@@ -20,7 +20,10 @@ class Peeling {
     static constexpr uint8_t still_there = UINT8_MAX;
 
     Peeling(const SlotHash& hash, const uint64_t* ids, size_t keys)
-        : own(keys, still_there), hash_(hash), ids_(ids), slots_(uninitialised<Slot>(hash.slots * size_t{hash.segment})) {
+        : own(keys, still_there),
+          hash_(hash),
+          ids_(ids),
+          slots_(uninitialised<Slot>(hash.slots * size_t{hash.segment})) {
         order.reserve(keys);
         std::vector<std::vector<uint64_t>> alone(hash.slots);
         enter(alone);

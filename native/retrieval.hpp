@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "arrays.hpp"
 #include "siphash.hpp"
 #include "universal.hpp"
 
@@ -47,8 +48,19 @@ struct SlotHash {
     }
 };
 
-// The bucket of a number of `bits` bits: `lasts` are the largest numbers of the buckets, ascending. The leading bits of
-// the number give the first bucket that it may be in, which is nearly always the right one.
+inline SlotHash slot_hash(SipKey key, size_t slots, uint64_t segment) {
+    require(slots >= 2 && slots <= most_slots, "a key has 2..8 slots");
+    require(segment >= 1 && segment < uint64_t{1} << 31, "a segment has 1..2^31 - 1 slots");
+    return {key, slots, static_cast<uint32_t>(segment)};
+}
+
+// The slots of all ids, one id after the other.
+inline void slots_of(const SlotHash& hash, Span<const uint64_t> ids, uint64_t* out) {
+    for (size_t i = 0; i < ids.size; ++i) hash(ids[i], out + i * hash.slots);
+}
+
+// Which bucket a number of `bits` bits falls into: `lasts` are the largest numbers of the buckets, ascending. The
+// leading bits of the number give the first bucket that it may be in, which is nearly always the one.
 class BucketIndex {
    public:
     BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)

@@ -2,7 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
+
+#include "arrays.hpp"
 
 namespace sparsedp {
 
@@ -57,10 +58,12 @@ class SipHash24 {
     static uint64_t rotate(uint64_t x, int b) { return x << b | x >> (64 - b); }
 
     void round() {
+        // clang-format off: a line for each step of the paper's figure
         v0 += v1; v1 = rotate(v1, 13); v1 ^= v0; v0 = rotate(v0, 32);
         v2 += v3; v3 = rotate(v3, 16); v3 ^= v2;
         v0 += v3; v3 = rotate(v3, 21); v3 ^= v0;
         v2 += v1; v1 = rotate(v1, 17); v1 ^= v2; v2 = rotate(v2, 32);
+        // clang-format on
     }
 
     uint64_t v0, v1, v2, v3;
@@ -70,6 +73,11 @@ inline uint64_t load_little_endian(const uint8_t* bytes, size_t count) {
     uint64_t word = 0;
     for (size_t i = 0; i < count; ++i) word |= static_cast<uint64_t>(bytes[i]) << (8 * i);
     return word;
+}
+
+inline SipKey sip_key(Span<const uint8_t> bytes) {
+    require(bytes.size == 16, "a SipHash key has 16 bytes");
+    return {load_little_endian(bytes.data, 8), load_little_endian(bytes.data + 8, 8)};
 }
 
 // `tag` is appended to the message as one more byte; -1 appends nothing (the published function).

@@ -1,10 +1,12 @@
 // A uniform solution of a sparse random linear system over GF(2).
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
+#include "arrays.hpp"
 #include "peeling.hpp"
 
 namespace sparsedp {
@@ -125,6 +127,19 @@ template <size_t width>
 bool solve_packed(const SlotHash& hash, const uint64_t* ids, const uint64_t* values, size_t keys, uint8_t* z) {
     if (keys < UINT32_MAX) return Solver<uint32_t, width>(hash, ids, values, keys, z).solve();
     return Solver<uint64_t, width>(hash, ids, values, keys, z).solve();
+}
+
+// Turns uniform bytes into a uniform solution, in place, `width` bytes for each slot; false if the rows of the ids are
+// linearly dependent.
+inline bool solve(const SlotHash& hash, size_t width, Span<const uint64_t> ids, Span<const uint64_t> values,
+                  Span<uint8_t> z) {
+    require(width >= 1 && width <= 8, "a slot has 1..8 bytes");
+    require(z.size == hash.slots * hash.segment * width, "z must have slots x segment x width bytes");
+    require(ids.size == values.size, "one value for each id");
+    constexpr decltype(&solve_packed<1>) solvers[] = {&solve_packed<1>, &solve_packed<2>, &solve_packed<3>,
+                                                      &solve_packed<4>, &solve_packed<5>, &solve_packed<6>,
+                                                      &solve_packed<7>, &solve_packed<8>};
+    return solvers[width - 1](hash, ids.data, values.data, ids.size, z.data);
 }
 
 }  // namespace sparsedp

@@ -1,10 +1,13 @@
 // Sorts pairs (id, value) by id: one parallel scatter by leading bits, then each bucket separately.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "arrays.hpp"
 #include "parallel.hpp"
 
 namespace sparsedp {
@@ -30,7 +33,10 @@ inline void insertion_sort(Pair* pairs, size_t count) {
 inline void sort_run(Pair* pairs, size_t count) {
     constexpr size_t few = 24;
     constexpr unsigned most_bits = 8;
-    if (count <= few) return insertion_sort(pairs, count);
+    if (count <= few) {
+        insertion_sort(pairs, count);
+        return;
+    }
     uint64_t differing = 0;
     for (size_t i = 1; i < count; ++i) differing |= pairs[i].id ^ pairs[0].id;
     if (differing == 0) return;
@@ -81,7 +87,7 @@ IdSurvey survey(IdAt id_at, size_t count) {
             part.differing |= id ^ first;
             before = id;
         }
-        const std::lock_guard<std::mutex> lock(guard);
+        const std::scoped_lock lock(guard);
         all.ascending &= part.ascending;
         all.differing |= part.differing;
     });
@@ -90,7 +96,7 @@ IdSurvey survey(IdAt id_at, size_t count) {
 
 // The pairs (id_at(i), values[i]) in the order of their ids; pairs with equal ids come in any order.
 template <typename IdAt>
-void sort_pairs(IdAt id_at, const int64_t* values, size_t count, uint64_t* out_ids, int64_t* out_values) {
+void sort_pairs_by(IdAt id_at, const int64_t* values, size_t count, uint64_t* out_ids, int64_t* out_values) {
     constexpr size_t grain = size_t{1} << 16;
     constexpr unsigned most_bits = 11, bucket_bits = 12;
     const IdSurvey found = survey(id_at, count);
@@ -144,13 +150,29 @@ void sort_pairs(IdAt id_at, const int64_t* values, size_t count, uint64_t* out_i
     });
 }
 
-// Sums the values of equal, adjacent ids in place; returns the number of pairs left. Sums are exact, and every sum is
-// cut to ±limit, even that of a single value: what happens to a key must not depend on others.
-inline size_t sum_runs(uint64_t* ids, int64_t* values, size_t count, int64_t limit) {
+// The pairs (new_id(id), value) in the order of their new ids, which are never in memory unsorted.
+template <typename NewId>
+void sort_pairs(Span<const uint64_t> ids, Span<const int64_t> values, NewId new_id, uint64_t* out_ids,
+                int64_t* out_values) {
+    require(ids.size == values.size, "one value for each id");
+    sort_pairs_by([=](size_t i) { return new_id(ids[i]); }, values.data, values.size, out_ids, out_values);
+}
+
+// How many pairs there are.
+inline size_t checked_pairs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) {
+    require(ids.size == values.size, "one value for each id");
+    require(limit >= 0, "a limit is not negative");
+    return ids.size;
+}
+
+// Values of equal ids (next to each other) become one, in place; gives the number of pairs left. Sums are exact, and
+// every one is cut to ±limit, also that of a single value: what becomes of a key must not depend on others.
+inline size_t sum_runs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) {
+    const size_t count = checked_pairs(ids, values, limit);
     size_t left = 0;
     for (size_t i = 0; i < count;) {
         const uint64_t id = ids[i];
-        __int128 sum = 0;
+        __int128 sum = values[i++];
         for (; i < count && ids[i] == id; ++i) sum += values[i];
         ids[left] = id;
         values[left++] = static_cast<int64_t>(std::clamp<__int128>(sum, -limit, limit));
@@ -158,8 +180,9 @@ inline size_t sum_runs(uint64_t* ids, int64_t* values, size_t count, int64_t lim
     return left;
 }
 
-// Cuts values to ±limit and drops pairs with the value zero, in place; returns the number of pairs left.
-inline size_t cut_pairs(uint64_t* ids, int64_t* values, size_t count, int64_t limit) {
+// Values cut to ±limit, pairs with the value zero dropped, in place; gives the number of pairs left.
+inline size_t cut_pairs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) {
+    const size_t count = checked_pairs(ids, values, limit);
     size_t left = 0;
     for (size_t i = 0; i < count; ++i) {
         const int64_t value = std::clamp(values[i], -limit, limit);

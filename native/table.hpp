@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 #include <vector>
+
+#include "arrays.hpp"
+#include "parallel.hpp"
 
 namespace sparsedp {
 
@@ -19,22 +21,24 @@ inline int64_t find_sorted(const uint64_t* ids, size_t count, uint64_t id) {
     return ids[low] == id ? static_cast<int64_t>(low) : -1;
 }
 
-// A view: the arrays belong to the caller. Ids that share their leading bits are in one bucket, about three uniform ids
-// per bucket. The next five bits of each id are marked, so that most ids that are not in the table need not access it.
-// A crowded bucket is searched by bisection.
+// A view: the arrays belong to someone else. Ids that share their leading bits are in one bucket, about three of
+// uniform ids. The next five bits of each are marked, so that most ids that are not in the table need no look at it. A
+// crowded bucket is searched by halves.
 class TableIndex {
    public:
     static constexpr size_t most_ids = UINT32_MAX;
 
-    TableIndex(const uint64_t* ids, const int64_t* values, size_t count) : ids_(ids), values_(values) {
-        if (count > most_ids) throw std::invalid_argument("a table has fewer than 2^32 ids");
+    TableIndex(Span<const uint64_t> ids, Span<const int64_t> values) : ids_(ids.data), values_(values.data) {
+        const size_t count = ids.size;
+        require(count == values.size, "one value for each id");
+        require(count <= most_ids, "a table has fewer than 2^32 ids");
         const uint64_t span = count == 0 ? 0 : ids[count - 1] - ids[0];
         lowest_ = count == 0 ? 0 : ids[0];
         while (shift_ < 63 && span >> shift_ >= std::max<uint64_t>(1, count / 2)) ++shift_;
         buckets_.resize((span >> shift_) + 2);
         size_t bucket = 0;
         for (size_t i = 0; i < count; ++i) {
-            if (i > 0 && ids[i] <= ids[i - 1]) throw std::invalid_argument("the ids of a table must ascend");
+            require(i == 0 || ids[i - 1] < ids[i], "the ids of a table must ascend");
             const size_t own = bucket_of(ids[i]);
             while (bucket < own) buckets_[++bucket].start = static_cast<uint32_t>(i);
             buckets_[own].marks |= mark(ids[i]);
@@ -68,6 +72,17 @@ class TableIndex {
         return may_have(bucket, id) ? find(bucket, id) : -1;
     }
     int64_t value(int64_t at) const { return values_[at]; }
+
+    // For each id whether it is there, and its value or else 0.
+    void find_all(Span<const uint64_t> ids, bool* stored, int64_t* values) const {
+        parallel_for(ids.size, size_t{1} << 15, [=](size_t begin, size_t end) {
+            for (size_t i = begin; i < end; ++i) {
+                const int64_t at = find(ids[i]);
+                stored[i] = at >= 0;
+                values[i] = at >= 0 ? value(at) : 0;
+            }
+        });
+    }
 
    private:
     struct Bucket {

@@ -1,13 +1,16 @@
-// Kernels run without the interpreter lock, even while the interpreter shuts down.
+// For bindings: kernels run without the interpreter lock, also while the interpreter ends.
 #pragma once
 #include <nanobind/nanobind.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <thread>
 
-// At exit, Python ends a daemon thread when it next asks for the lock; in a destructor that would end the process.
-// So at exit we wait for the calls in progress, and later calls keep the lock.
+namespace sparsedp::bindings {
+
+// Python ends a daemon thread where it next asks for the lock, and in a destructor that would end the whole process.
+// So at exit the calls that are under way are waited for, and later ones keep the lock.
 class Unlocked {
    public:
     Unlocked() {
@@ -37,13 +40,4 @@ class Unlocked {
     PyThreadState* state_ = nullptr;
 };
 
-inline void register_exit() {
-    namespace nb = nanobind;
-    nb::module_::import_("atexit").attr("register")(nb::cpp_function(&Unlocked::wait_at_exit));
-    nb::module_ os = nb::module_::import_("os");
-    if (nb::hasattr(os, "register_at_fork"))
-        os.attr("register_at_fork")(nb::arg("after_in_child") = nb::cpp_function(&Unlocked::forget_after_fork));
-    // An object that is still in use when the interpreter ends is not a leak: for example, a DuckDB connection whose
-    // function looks up keys is never freed. Nanobind would print a page about it.
-    nb::set_leak_warnings(false);
-}
+}  // namespace sparsedp::bindings

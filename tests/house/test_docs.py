@@ -17,6 +17,8 @@ import sparsedp
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS, TESTS = REPOSITORY / "docs", REPOSITORY / "tests"
+WIDEST = 100
+PAGES = sorted({*REPOSITORY.glob("*.md"), *DOCS.glob("*.md")} - {DOCS / "promises.md"})  # that one is generated
 
 
 def commands(page: str) -> list[tuple[str, str]]:
@@ -110,3 +112,47 @@ def test_the_modules_and_tests_that_the_documentation_names_are_there() -> None:
             continue
         for name in re.findall(r"`([\w/]+/[\w*]+\.(?:py|hpp|cpp))`", page.read_text(encoding="utf-8")):
             assert any(list(place.glob(name)) for place in places), f"{page.name} names {name}"
+
+
+# Laid out by hand or generated: fenced and indented code, comments, generated tables; and versions that are out.
+LAID_OUT = re.compile(
+    r"^```.*?^```$"
+    r"|(?<=\n\n)(?: {4}[^\n]*\n)+"
+    r"|^<!-- (?P<name>[\w.]+) begins -->$.*?^<!-- (?P=name) ends -->$"
+    r"|^<!--.*?-->$"
+    r"|^## \[\d.*",
+    re.MULTILINE | re.DOTALL,
+)
+UNBREAKABLE = re.compile(r"\s*(?:(?:[-*+>]|\d+\.)\s+)?(?:\S+|!?\[[^]]*\]\(\S+\)\S*)")
+
+
+def wide_lines(page: str) -> list[str]:
+    """The lines of prose that are too wide, and could be broken."""
+    lines = LAID_OUT.sub("", page).splitlines()
+    return [
+        line for line in lines if len(line) > WIDEST and not line.startswith("|") and not UNBREAKABLE.fullmatch(line)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_lines_of_prose_are_not_too_wide(page: Path) -> None:
+    assert wide_lines(page.read_text(encoding="utf-8")) == []
+
+
+WIDE = "word " * 30
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [WIDE, f"Text.\n{WIDE}", f"- {WIDE}", f"> {WIDE}", f"    code\n\n{WIDE}", f"```\n```\n{WIDE}"],
+)
+def test_a_line_of_prose_that_is_too_wide_is_noticed(prose: str) -> None:
+    assert wide_lines(f"# Page\n\n{prose}\n\nText.\n") != []
+
+
+@pytest.mark.parametrize(
+    "other",
+    [f"| {WIDE} |", f"```\n{WIDE}\n```", f"    {WIDE}", f"<!-- {WIDE} -->", "w" * 200, f"- [{WIDE}](page.md)"],
+)
+def test_lines_that_are_laid_out_otherwise_may_be_wide(other: str) -> None:
+    assert wide_lines(f"# Page\n\n{other}\n\nText.\n") == []

@@ -94,17 +94,13 @@ def test_standard_errors_are_near_the_errors_of_crowded_releases(delta: float) -
     first, second = stored_moments(decoder.grid, rate, plan.stage.threshold)
     mean = seen @ own.values + first
     noise = (1 - decoder.unstored) * geometric_variance(rate)
-    parts = (
-        seen @ own.variances + noise,
-        seen @ own.biases,
-        seen @ own.values**2 + second - mean**2,
-        mean - decoder.grid,
+    told = seen @ own.variances + noise, seen @ own.biases
+    true = seen @ own.values**2 + second - mean**2, mean - decoder.grid
+    # Of single counts, and of all present keys.
+    variances, biases, true_variances, true_biases = (
+        np.append(part[decoder.grid * rate < 5], np.interp(counts, decoder.grid, part).mean())
+        for part in (*told, *true)
     )
-    present = [np.interp(counts, decoder.grid, part).mean() for part in parts]
-    several = np.array(
-        [np.append(part[decoder.grid * rate < 5], one) for part, one in zip(parts, present, strict=True)]
-    )
-    told_variance, told_bias, variance, bias = several
-    ratios = np.sqrt((told_variance + 2000 * told_bias**2) / (variance + 2000 * bias**2))
+    ratios = np.sqrt((variances + 2000 * biases**2) / (true_variances + 2000 * true_biases**2))
     assert ratios.min() > 0.96
     assert ratios.max() < 1.07

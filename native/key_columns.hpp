@@ -1,0 +1,143 @@
+// Columns of text or bytes to fingerprints. A column checks its buffers when it is made; then column(i) is that of key
+// i.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "keys.hpp"
+#include "parallel.hpp"
+
+namespace sparsedp {
+
+// An Arrow (large_)string or (large_)binary column: offsets and one run of bytes.
+template <typename Offset>
+class OffsetColumn {
+   public:
+    OffsetColumn(SipKey key, Span<const Offset> offsets, Span<const uint8_t> data, KeyTag tag)
+        : key_(key), tag_(tag), offsets_(offsets.data), data_(data.data), size_(offsets.size - 1) {
+        require(offsets.size >= 1, "a string column has at least one offset");
+        require(offsets[0] >= 0 && static_cast<uint64_t>(offsets[size_]) <= data.size,
+                "offsets must lie inside the data");
+        for (size_t i = 0; i < size_; ++i) require(offsets[i] <= offsets[i + 1], "offsets must not decrease");
+    }
+
+    size_t size() const { return size_; }
+    uint64_t operator()(size_t i) const {
+        return siphash(key_, data_ + offsets_[i], static_cast<size_t>(offsets_[i + 1] - offsets_[i]), tag_);
+    }
+
+   private:
+    SipKey key_;
+    KeyTag tag_;
+    const Offset* offsets_;
+    const uint8_t* data_;
+    size_t size_;
+};
+
+// An Arrow string_view or binary_view column: 16 bytes for each key, which hold it if it has at most 12 bytes, and else
+// its length, its first four bytes, and which buffer it is in and where.
+class ViewColumn {
+   public:
+    ViewColumn(SipKey key, Span<const uint8_t> views, std::vector<Span<const uint8_t>> buffers, KeyTag tag)
+        : key_(key), tag_(tag), views_(views.data), size_(views.size / 16), buffers_(std::move(buffers)) {
+        require(views.size % 16 == 0, "a view has 16 bytes");
+        for (size_t i = 0; i < size_; ++i) {
+            const int64_t length = field(i, 0);
+            require(length >= 0, "a view has a length");
+            if (length <= most_inside) continue;
+            const int64_t buffer = field(i, 8), offset = field(i, 12);
+            require(buffer >= 0 && static_cast<size_t>(buffer) < buffers_.size(), "a view lies in a buffer");
+            require(offset >= 0 && static_cast<size_t>(offset + length) <= buffers_[static_cast<size_t>(buffer)].size,
+                    "a view lies inside of its buffer");
+        }
+    }
+
+    size_t size() const { return size_; }
+    uint64_t operator()(size_t i) const {
+        const int32_t length = field(i, 0);
+        const uint8_t* bytes = length <= most_inside ? views_ + 16 * i + 4
+                                                     : buffers_[static_cast<size_t>(field(i, 8))].data + field(i, 12);
+        return siphash(key_, bytes, static_cast<size_t>(length), tag_);
+    }
+
+   private:
+    static constexpr int32_t most_inside = 12;
+
+    int32_t field(size_t i, size_t at) const {
+        int32_t value;
+        std::memcpy(&value, views_ + 16 * i + at, 4);
+        return value;
+    }
+
+    SipKey key_;
+    KeyTag tag_;
+    const uint8_t* views_;
+    size_t size_;
+    std::vector<Span<const uint8_t>> buffers_;
+};
+
+// How many of the elements there are before the trailing zeros.
+template <typename T>
+size_t without_trailing_zeros(const T* elements, size_t count) {
+    while (count > 0 && elements[count - 1] == 0) --count;
+    return count;
+}
+
+// NumPy's bytes of a fixed width: keys end before their trailing zeros.
+class FixedBytesColumn {
+   public:
+    FixedBytesColumn(SipKey key, Span<const uint8_t> data, size_t width) : key_(key), data_(data), width_(width) {
+        require(width >= 1 && data.size % width == 0, "every key has the same width");
+    }
+
+    size_t size() const { return data_.size / width_; }
+    uint64_t operator()(size_t i) const {
+        const uint8_t* bytes = data_.data + i * width_;
+        return siphash(key_, bytes, without_trailing_zeros(bytes, width_), bytes_tag);
+    }
+
+   private:
+    SipKey key_;
+    Span<const uint8_t> data_;
+    size_t width_;
+};
+
+// NumPy's strings of a fixed width in UCS-4, which end before their trailing zeros too.
+class FixedTextColumn {
+   public:
+    FixedTextColumn(SipKey key, Span<const uint32_t> data, size_t width) : key_(key), data_(data), width_(width) {
+        require(width >= 1 && data.size % width == 0, "every key has the same width");
+    }
+
+    size_t size() const { return data_.size / width_; }
+
+    // The position of the first key that is no valid Unicode, or else the number of keys.
+    size_t first_invalid() const {
+        for (size_t i = 0; i < data_.size; ++i)
+            if (!is_letter(data_[i])) return i / width_;
+        return size();
+    }
+
+    // The fingerprints of keys that are all valid.
+    void hash_all(uint64_t* out) const {
+        parallel_for(size(), size_t{1} << 15, [&](size_t begin, size_t end) {
+            std::vector<uint8_t> utf8(4 * width_);
+            for (size_t i = begin; i < end; ++i) {
+                const uint32_t* letters = data_.data + i * width_;
+                const size_t length = encode_utf8(letters, without_trailing_zeros(letters, width_), utf8.data());
+                out[i] = siphash(key_, utf8.data(), length, text_tag);
+            }
+        });
+    }
+
+   private:
+    SipKey key_;
+    Span<const uint32_t> data_;
+    size_t width_;
+};
+
+}  // namespace sparsedp

@@ -1,0 +1,36 @@
+// Bindings of what is drawn from random words.
+#include "bindings.hpp"
+#include "flips.hpp"
+#include "noise.hpp"
+#include "uniform.hpp"
+
+namespace sparsedp::bindings {
+namespace {
+
+Out<uint64_t> geometric(In<uint64_t> words, In<uint64_t> thresholds) {
+    return map<uint64_t>(GeometricDraws(span(words), span(thresholds)));
+}
+
+Out<int64_t> two_sided(In<uint64_t> words, uint64_t zero, In<uint64_t> thresholds) {
+    return map<int64_t>(TwoSidedDraws(span(words), zero, span(thresholds)));
+}
+
+Out<uint64_t> uniform_below(In<uint64_t> bounds, In<uint64_t> words) {
+    return map<uint64_t>(UniformsBelow(span(bounds), span(words)));
+}
+
+void flip(InOut<uint64_t> array, In<uint64_t> words, uint64_t numerator, unsigned digits) {
+    Unlocked unlocked;
+    sparsedp::flip(span(array), span(words), numerator, digits);
+}
+
+}  // namespace
+
+void register_noise(nb::module_& m) {
+    m.def("geometric", &geometric, nb::arg("words"), nb::arg("thresholds"));
+    m.def("two_sided", &two_sided, nb::arg("words"), nb::arg("zero"), nb::arg("thresholds"));
+    m.def("uniform_below", &uniform_below, nb::arg("bounds"), nb::arg("words"));
+    m.def("flip", &flip, nb::arg("array"), nb::arg("words"), nb::arg("numerator"), nb::arg("digits"));
+}
+
+}  // namespace sparsedp::bindings
