@@ -15,7 +15,7 @@ inline void advise_large_pages([[maybe_unused]] void* memory, [[maybe_unused]] s
     if (bytes < size_t{1} << 22) return;
     const uintptr_t at = reinterpret_cast<uintptr_t>(memory);
     const uintptr_t begin = (at + page - 1) / page * page, end = (at + bytes) / page * page;
-    madvise(static_cast<char*>(memory) + (begin - at), end - begin, MADV_HUGEPAGE);  // a wish: it may fail
+    madvise(static_cast<char*>(memory) + (begin - at), end - begin, MADV_HUGEPAGE);  // only a hint: it may fail
 #endif
 }
 

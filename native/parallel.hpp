@@ -56,7 +56,7 @@ void parallel_for(size_t length, size_t grain, Body body) {
     try {
         while (helpers.size() + 1 < threads) helpers.emplace_back(work);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): nothing is left to be done
-        // No more threads to be had, or no memory for one: those there are do all of the work.
+        // No more threads, or no memory for one, are available: the existing ones do all of the work.
     }
     work();
     for (std::thread& helper : helpers) helper.join();

@@ -23,9 +23,9 @@ struct StoredAs {
     double operator()(int64_t value) const { return factor * static_cast<double>(value) + offset; }
 };
 
-// Answers ids by groups: the memory of each group's next step is fetched while the step of the others is done.
-// Source (sources.hpp) has Place locate(id) (which fetches), size_t part(Place) and double read(Place); of its parts()
-// each has a table.
+// Answers ids in groups: the memory for each group's next step is fetched while the others do theirs.
+// Source (sources.hpp) has Place locate(id) (which prefetches), size_t part(Place) and double read(Place); each of its
+// parts() has a table.
 template <typename Source>
 class Reader {
    public:

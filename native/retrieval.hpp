@@ -59,8 +59,8 @@ inline void slots_of(const SlotHash& hash, Span<const uint64_t> ids, uint64_t* o
     for (size_t i = 0; i < ids.size; ++i) hash(ids[i], out + i * hash.slots);
 }
 
-// Which bucket a number of `bits` bits falls into: `lasts` are the largest numbers of the buckets, ascending. The
-// leading bits of the number give the first bucket that it may be in, which is nearly always the one.
+// The bucket of a number of `bits` bits: `lasts` are the largest numbers of the buckets, ascending. The leading bits of
+// the number give the first bucket that it may be in, which is nearly always the right one.
 class BucketIndex {
    public:
     BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)

@@ -165,8 +165,8 @@ inline size_t checked_pairs(Span<uint64_t> ids, Span<int64_t> values, int64_t li
     return ids.size;
 }
 
-// Values of equal ids (next to each other) become one, in place; gives the number of pairs left. Sums are exact, and
-// every one is cut to ±limit, also that of a single value: what becomes of a key must not depend on others.
+// Sums the values of equal, adjacent ids in place; returns the number of pairs left. Sums are exact, and every sum is
+// cut to ±limit, even that of a single value: what happens to a key must not depend on others.
 inline size_t sum_runs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) {
     const size_t count = checked_pairs(ids, values, limit);
     size_t left = 0;
@@ -180,7 +180,7 @@ inline size_t sum_runs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) 
     return left;
 }
 
-// Values cut to ±limit, pairs with the value zero dropped, in place; gives the number of pairs left.
+// Cuts values to ±limit and drops pairs with the value zero, in place; returns the number of pairs left.
 inline size_t cut_pairs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) {
     const size_t count = checked_pairs(ids, values, limit);
     size_t left = 0;

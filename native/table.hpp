@@ -21,9 +21,9 @@ inline int64_t find_sorted(const uint64_t* ids, size_t count, uint64_t id) {
     return ids[low] == id ? static_cast<int64_t>(low) : -1;
 }
 
-// A view: the arrays belong to someone else. Ids that share their leading bits are in one bucket, about three of
-// uniform ids. The next five bits of each are marked, so that most ids that are not in the table need no look at it. A
-// crowded bucket is searched by halves.
+// A view: the arrays belong to the caller. Ids that share their leading bits are in one bucket, about three uniform ids
+// per bucket. The next five bits of each id are marked, so that most ids that are not in the table need not access it.
+// A crowded bucket is searched by bisection.
 class TableIndex {
    public:
     static constexpr size_t most_ids = UINT32_MAX;
@@ -73,7 +73,7 @@ class TableIndex {
     }
     int64_t value(int64_t at) const { return values_[at]; }
 
-    // For each id whether it is there, and its value or else 0.
+    // For each id, whether it is stored, and its value or otherwise 0.
     void find_all(Span<const uint64_t> ids, bool* stored, int64_t* values) const {
         parallel_for(ids.size, size_t{1} << 15, [=](size_t begin, size_t end) {
             for (size_t i = begin; i < end; ++i) {
