@@ -171,7 +171,7 @@ def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
     """The header file, and the part files if there are any, checked against each other."""
     directory = path if path.is_dir() else None
     if directory is not None and not (directory / HEADER_NAME).exists():
-        raise FormatError(f"a directory without {HEADER_NAME} is not a release, or an unfinished one")
+        raise FormatError(f"a directory without {HEADER_NAME}: not a release, or an unfinished one")
     header = read(path if directory is None else directory / HEADER_NAME)
     check_description(header, "release")
     listed = listed_parts(header)
