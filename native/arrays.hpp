@@ -1,4 +1,4 @@
-// Arrays that belong to someone else, as kernels get them, and how kernels refuse them.
+// Arrays that belong to the caller, as kernels get them, and how kernels refuse them.
 #pragma once
 #include <cstddef>
 #include <stdexcept>
@@ -22,7 +22,7 @@ struct Matrix {
     T* operator[](size_t row) const { return data + row * columns; }
 };
 
-// Kernels check sizes and ranges themselves, so that no caller can make them leave an array.
+// Kernels check sizes and ranges themselves, so that no caller can make them read or write beyond an array.
 inline void require(bool condition, const char* what) {
     if (!condition) throw std::invalid_argument(what);
 }

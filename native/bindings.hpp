@@ -60,7 +60,7 @@ Out<T> own(std::unique_ptr<T[]> data, size_t length) {
 // Fewer elements than this are not worth a thread.
 constexpr size_t map_grain = size_t{1} << 14;
 
-// The array of body(i) for every i, computed without the interpreter lock and in several threads if it is long.
+// The array of body(i) for every i, computed without the interpreter lock, and in several threads if it is long.
 template <typename T, typename Body>
 Out<T> map(size_t length, Body body) {
     auto out = uninitialised<T>(length);

@@ -1,4 +1,4 @@
-// Blocks built from heights and random words, and what their symbols are afterwards.
+// Blocks built from heights and random words, and the counts of their symbols.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -68,7 +68,7 @@ inline void build_blocks(const BlockLayout& layout, uint64_t first, uint64_t cou
     }
     auto* out = reinterpret_cast<uint8_t*>(array.data);
     for (uint64_t block = 0; block < count; ++block) {
-        uint8_t built[block_bytes + 8] = {};  // write_cell reads and writes eight bytes, also at the last bit
+        uint8_t built[block_bytes + 8] = {};  // write_cell reads and writes eight bytes, even at the last bit
         size_t cell = block * layout.cells;
         for (size_t j = 0; j < layout.levels; ++j)
             for (uint32_t row = 0; row < layout.rows[j]; ++row, ++cell) {

@@ -1,4 +1,4 @@
-// Noisy symbols in cache-line blocks: a key owns one 512-bit block, and in it one cell for each level.
+// Noisy symbols in cache-line blocks: a key has one 512-bit block, and in it one cell for each level.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -54,7 +54,7 @@ inline uint64_t mix(uint64_t x) {
     return x ^ x >> 33;
 }
 
-// Fingerprints are uniform already; integer keys of a domain are mixed with two public seeds first.
+// Fingerprints are already uniform; integer keys of a domain are first mixed with two public seeds.
 struct Placement {
     bool hashed;
     uint64_t seed0, seed1;
@@ -67,14 +67,14 @@ inline uint64_t block_of(uint64_t placement, uint64_t blocks) {
     return static_cast<uint64_t>(static_cast<uint128>(placement) * blocks >> 64);
 }
 
-// Sixteen bits of a second mixing choose the cell of each level.
+// Sixteen bits of a second mix choose the cell of each level.
 inline uint64_t row_bits(uint64_t placement, uint64_t seed) { return mix(placement + seed); }
 
 inline uint32_t row_of(uint64_t bits, size_t level, uint32_t rows) {
     return static_cast<uint32_t>((bits >> (16 * level) & 0xffff) * rows >> 16);
 }
 
-// Eight bytes around a cell that never leave its block: beyond it is another cache line.
+// Eight bytes around a cell, never beyond its block, where another cache line begins.
 inline uint32_t read_cell(const uint8_t* block, uint32_t bit, uint32_t bits) {
     const uint32_t at = std::min(bit / 8, static_cast<uint32_t>(block_bytes - 8));
     uint64_t word;
@@ -100,8 +100,8 @@ inline uint32_t read_pattern(const BlockLayout& layout, const uint8_t* block, ui
     return pattern;
 }
 
-// The number of thresholds at or below the word, of 2^bits - 1 ascending ones. Always `bits` steps without a branch, so
-// the time does not depend on the symbol.
+// How many of 2^bits - 1 ascending thresholds are at or below the word. This always takes `bits` steps without a
+// branch, so the time does not depend on the symbol.
 inline uint32_t draw_symbol(const uint64_t* thresholds, uint32_t bits, uint64_t word) {
     uint32_t symbol = 0;
     for (uint32_t step = 1U << bits >> 1; step > 0; step >>= 1)

@@ -64,7 +64,7 @@ class MaximiserAverage {
         }
     }
     int64_t height() const { return walk; }
-    // 64 steps that are known to reach no maximum.
+    // Skips 64 steps that are known to reach no maximum.
     void skip(int64_t climbed) {
         position += 64;
         walk += climbed;
@@ -76,8 +76,8 @@ class MaximiserAverage {
     uint64_t position = 0, sum = 0, count = 1;
 };
 
-// The same on bits that lie one after the other, lowest first. Only words that come within 64 steps of the largest
-// partial sum at a word's end can hold a maximiser; of all others it is enough to count the ones.
+// The same for consecutive bits, lowest first. Only words that come within 64 steps of the largest partial sum at a
+// word's end can hold a maximiser; for all others it is enough to count the ones.
 inline double estimate_words(const uint64_t* words, size_t levels) {
     const size_t whole = levels / 64;
     int64_t walk = 0, best = 0;

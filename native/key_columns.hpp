@@ -1,5 +1,5 @@
-// Columns of text or bytes to fingerprints. A column checks its buffers when it is made; then column(i) is that of key
-// i.
+// From columns of text or bytes to fingerprints. A column checks its buffers when it is constructed; column(i) is then
+// the fingerprint of key i.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,8 @@ class OffsetColumn {
     size_t size_;
 };
 
-// An Arrow string_view or binary_view column: 16 bytes for each key, which hold it if it has at most 12 bytes, and else
-// its length, its first four bytes, and which buffer it is in and where.
+// An Arrow string_view or binary_view column: 16 bytes for each key, which hold the key if it has at most 12 bytes, and
+// otherwise its length, its first four bytes, and its buffer and the position there.
 class ViewColumn {
    public:
     ViewColumn(SipKey key, Span<const uint8_t> views, std::vector<Span<const uint8_t>> buffers, KeyTag tag)
@@ -80,14 +80,14 @@ class ViewColumn {
     std::vector<Span<const uint8_t>> buffers_;
 };
 
-// How many of the elements there are before the trailing zeros.
+// The number of elements before the trailing zeros.
 template <typename T>
 size_t without_trailing_zeros(const T* elements, size_t count) {
     while (count > 0 && elements[count - 1] == 0) --count;
     return count;
 }
 
-// NumPy's bytes of a fixed width: keys end before their trailing zeros.
+// NumPy bytes of a fixed width: keys end before their trailing zeros.
 class FixedBytesColumn {
    public:
     FixedBytesColumn(SipKey key, Span<const uint8_t> data, size_t width) : key_(key), data_(data), width_(width) {
@@ -106,7 +106,7 @@ class FixedBytesColumn {
     size_t width_;
 };
 
-// NumPy's strings of a fixed width in UCS-4, which end before their trailing zeros too.
+// NumPy strings of a fixed width in UCS-4, which also end before their trailing zeros.
 class FixedTextColumn {
    public:
     FixedTextColumn(SipKey key, Span<const uint32_t> data, size_t width) : key_(key), data_(data), width_(width) {
@@ -115,7 +115,7 @@ class FixedTextColumn {
 
     size_t size() const { return data_.size / width_; }
 
-    // The position of the first key that is no valid Unicode, or else the number of keys.
+    // The position of the first key that is not valid Unicode, or otherwise the number of keys.
     size_t first_invalid() const {
         for (size_t i = 0; i < data_.size; ++i)
             if (!is_letter(data_[i])) return i / width_;

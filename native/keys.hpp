@@ -1,4 +1,4 @@
-// Keys to 64-bit fingerprints: canonical bytes are the payload followed by one type tag (src/sparsedp/keys/hashing.py).
+// From keys to 64-bit fingerprints: canonical bytes are the payload and one type tag (src/sparsedp/keys/hashing.py).
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -25,10 +25,10 @@ inline uint64_t hash_unsigned(SipKey key, uint64_t value) {
     return hash_integer(key, value, value >> 63 ? large_integer_tag : integer_tag);
 }
 
-// A code point that text may have: all but the surrogates, which UTF-8 has no bytes for.
+// A code point that text may have: any but the surrogates, which UTF-8 cannot encode.
 inline bool is_letter(uint32_t c) { return c < 0xd800 || (c >= 0xe000 && c <= 0x10ffff); }
 
-// Unicode code points as UTF-8, which takes at most four bytes for each; gives the number of bytes.
+// Unicode code points as UTF-8, at most four bytes for each; returns the number of bytes.
 inline size_t encode_utf8(const uint32_t* letters, size_t count, uint8_t* out) {
     uint8_t* at = out;
     for (size_t i = 0; i < count; ++i) {

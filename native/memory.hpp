@@ -1,4 +1,4 @@
-// Memory for large arrays that are used at random: in large pages where the system has them.
+// Memory for large arrays with random access, in large pages if the system has them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +15,11 @@ inline void advise_large_pages([[maybe_unused]] void* memory, [[maybe_unused]] s
     if (bytes < size_t{1} << 22) return;
     const uintptr_t at = reinterpret_cast<uintptr_t>(memory);
     const uintptr_t begin = (at + page - 1) / page * page, end = (at + bytes) / page * page;
-    madvise(static_cast<char*>(memory) + (begin - at), end - begin, MADV_HUGEPAGE);  // a wish: it may fail
+    madvise(static_cast<char*>(memory) + (begin - at), end - begin, MADV_HUGEPAGE);  // only a hint: it may fail
 #endif
 }
 
-// An array that is not set to anything, to be written in full.
+// An uninitialised array, to be written in full.
 template <typename T>
 std::unique_ptr<T[]> uninitialised(size_t length) {
     std::unique_ptr<T[]> array(new T[length]);

@@ -8,7 +8,7 @@
 namespace sparsedp {
 
 // The binary digits of a geometric variable are independent (docs/privacy.md, "Geometric noise"):
-// digit i of draw k is 1 iff words[k * stride + i] < thresholds[i]. Digits beyond 63 only say "at least 2^64".
+// digit i of draw k is 1 iff words[k * stride + i] < thresholds[i]. Digits beyond 63 only mean "at least 2^64".
 inline uint64_t geometric_low_digits(const uint64_t* words, const uint64_t* thresholds, size_t digits) {
     uint64_t value = 0;
     for (size_t i = 0; i < digits; ++i) {
@@ -21,7 +21,7 @@ inline uint64_t geometric_low_digits(const uint64_t* words, const uint64_t* thre
     return value;
 }
 
-// Sign, zero test and magnitude of a two-sided geometric variable, short of the rare high part.
+// Sign, zero test and magnitude of a two-sided geometric variable, without the rare high part.
 // words[0]: zero test; words[1]: sign in its lowest bit; words[2..]: the digits of |noise| - 1.
 inline int64_t two_sided_low_digits(const uint64_t* words, uint64_t zero, const uint64_t* thresholds, size_t digits) {
     const int64_t magnitude = 1 + static_cast<int64_t>(geometric_low_digits(words + 2, thresholds, digits));

@@ -1,4 +1,4 @@
-// Threads for one call: kernels stay stateless, and results never depend on how many there are.
+// Threads for one call: kernels stay stateless, and results never depend on the number of threads.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -27,8 +27,8 @@ inline size_t thread_count() {
     return std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
-// Calls body(begin, end) on disjoint ranges that cover [0, length), in several threads when length > grain. The first
-// exception is thrown again here; no thread outlives the call.
+// Calls body(begin, end) on disjoint ranges that cover [0, length), in several threads if length > grain. The first
+// exception is rethrown here; no thread outlives the call.
 template <typename Body>
 void parallel_for(size_t length, size_t grain, Body body) {
     grain = std::max<size_t>(1, grain);
@@ -37,7 +37,7 @@ void parallel_for(size_t length, size_t grain, Body body) {
         if (length > 0) body(size_t{0}, length);
         return;
     }
-    // More pieces than threads, so that a slow one is made up for by the others.
+    // More pieces than threads, so that other threads make up for a slow one.
     const size_t piece = std::max(grain, length / (8 * threads));
     std::atomic<size_t> next{0};
     std::mutex guard;
@@ -56,7 +56,7 @@ void parallel_for(size_t length, size_t grain, Body body) {
     try {
         while (helpers.size() + 1 < threads) helpers.emplace_back(work);
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): nothing is left to be done
-        // No more threads to be had, or no memory for one: those there are do all of the work.
+        // No more threads, or no memory for one, are available: the existing ones do all of the work.
     }
     work();
     for (std::thread& helper : helpers) helper.join();

@@ -1,4 +1,4 @@
-// The order in which a sparse system is solved: again and again, all keys that are alone in one of their slots leave.
+// The order in which a sparse system is solved: repeatedly, all keys that are alone in one of their slots leave.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace sparsedp {
 
-// Keys leave in rounds. Within a round they are independent: none contains the slot that another one leaves by. So
-// rounds can be undone in parallel, and nothing depends on the number of threads: a segment of slots is updated by
-// one thread, in the order of the keys. Index numbers the keys; 32 bits are enough for fewer than 2^32 - 1.
+// Keys leave in rounds. Within a round they are independent: none contains the slot by which another leaves. So rounds
+// can be undone in parallel, and nothing depends on the number of threads: one thread updates a segment of slots, in
+// the order of the keys. Index numbers the keys; 32 bits are enough for fewer than 2^32 - 1.
 template <typename Index>
 class Peeling {
    public:
@@ -37,17 +37,17 @@ class Peeling {
 
     std::vector<Index> order;    // the keys that left
     std::vector<size_t> rounds;  // where each round begins in `order`; the last one is empty
-    std::vector<uint8_t> own;    // the segment of the slot that a key left by
+    std::vector<uint8_t> own;    // the segment of the slot by which a key left
 
    private:
-    static constexpr size_t ahead = 32;  // how many keys are fetched before they are used
+    static constexpr size_t ahead = 32;  // how many keys ahead are prefetched
     static constexpr Index none = static_cast<Index>(-1);
 
     struct Slot {
-        Index mixed, degree;  // XOR of its keys, which is the key when it is alone; and how many there are
+        Index mixed, degree;  // the XOR of its keys, which is the key itself if it is alone, and their number
     };
 
-    // Calls visit(slot, key number, segment) for the slots of `count` keys, given by id, in the segments j and j + 1.
+    // Calls visit(slot, key number, segment) for the slots of `count` keys, given by id, in segments j and j + 1.
     template <typename Visit>
     void for_each_slot(size_t j, const uint64_t* ids, size_t count, Visit visit) {
         const size_t both = std::min<size_t>(2, hash_.slots - j);
@@ -85,7 +85,7 @@ class Peeling {
         });
     }
 
-    // Every key that is alone somewhere leaves, by the first such segment.
+    // Every key that is alone in a slot leaves, by the first such segment.
     void claim(std::vector<std::vector<uint64_t>>& alone) {
         for (size_t s = 0; s < hash_.slots; ++s) {
             std::vector<uint64_t>& found = alone[s];
@@ -106,7 +106,7 @@ class Peeling {
         }
     }
 
-    // Takes the keys of the last round out of their slots, and notes the slots where now only one is left.
+    // Removes the keys of the last round from their slots, and records the slots where only one is left.
     void leave(std::vector<std::vector<uint64_t>>& alone) {
         const Index* keys = order.data() + rounds.back();
         const size_t count = order.size() - rounds.back();

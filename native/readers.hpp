@@ -1,7 +1,7 @@
-// Lookups: immutable views of published arrays that answer many ids with their memory fetched ahead.
+// Lookups: immutable views of published arrays that answer many ids, prefetching their memory.
 //
 // A release has one or more parts; part p holds the keys whose placement has p as the high word of placement x parts.
-// A key is answered by its value in the table of its part, or else by a function of what the part has at its place.
+// A key is answered by its value in the table of its part, or else by a function of what is at its place in the part.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -23,9 +23,9 @@ struct StoredAs {
     double operator()(int64_t value) const { return factor * static_cast<double>(value) + offset; }
 };
 
-// Answers ids by groups: the memory of each group's next step is fetched while the step of the others is done.
-// Source (sources.hpp) has Place locate(id) (which fetches), size_t part(Place) and double read(Place); of its parts()
-// each has a table.
+// Answers ids in groups: the memory for each group's next step is fetched while the others do theirs.
+// Source (sources.hpp) has Place locate(id) (which prefetches), size_t part(Place) and double read(Place); each of its
+// parts() has a table.
 template <typename Source>
 class Reader {
    public:
@@ -50,7 +50,7 @@ class Reader {
     static constexpr size_t group = 32, grain = size_t{1} << 15;
     using Place = decltype(std::declval<const Source&>().locate(0));
 
-    // Keys under way, and which of them may be stored.
+    // The keys in progress, and which of them may be stored.
     struct Group {
         const uint64_t* ids;
         size_t count = 0, hits = 0;
@@ -60,7 +60,7 @@ class Reader {
         uint32_t hit[group];
     };
 
-    // Two groups are under way: while one waits for its places and buckets, the other's have arrived.
+    // Two groups are in progress: while one waits for its places and buckets, those of the other have arrived.
     void read_range(const uint64_t* ids, size_t count, double* out) const {
         Group groups[2];
         for (size_t start = 0, turn = 0; start < count + 2 * group; start += group, ++turn) {

@@ -32,7 +32,7 @@ Out<uint64_t> hash_fixed_bytes(uint64_t k0, uint64_t k1, In<uint8_t> data, size_
     return map<uint64_t>(FixedBytesColumn({k0, k1}, span(data), width));
 }
 
-// Gives the position of the first key that is no valid Unicode instead.
+// Returns the position of the first key that is not valid Unicode, if there is one, instead.
 nb::object hash_fixed_text(uint64_t k0, uint64_t k1, In<uint32_t> data, size_t width) {
     const FixedTextColumn column({k0, k1}, span(data), width);
     const size_t length = column.size(), invalid = column.first_invalid();

@@ -1,15 +1,16 @@
-// Bindings of keys that are objects of Python. What their type decides is here; what their bytes decide is in keys.hpp.
+// Bindings of keys that are Python objects. What depends on their type is here; what depends on their bytes is in
+// keys.hpp.
 #include "bindings.hpp"
 #include "keys.hpp"
 
 namespace sparsedp::bindings {
 namespace {
 
-// The three kinds of Python keys; bool and everything else is none.
+// The three kinds of Python keys; bool and everything else is not a key.
 enum KeyKind : uint8_t { no_key = 0, text_key, bytes_key, integer_key };
 
-// numpy.bool (numpy.bool_ before NumPy 2): no integer, though it has an index in older versions. Set once by the
-// module, and final in NumPy, so that comparing types is enough.
+// numpy.bool (numpy.bool_ before NumPy 2) is not an integer, though it has an index in older versions. Set once by the
+// module, and final in NumPy, so comparing types is enough.
 PyObject* numpy_bool = nullptr;
 
 // `inline` asks the compiler to put these into the loops over keys, which makes them a fifth faster.
@@ -23,8 +24,8 @@ inline KeyKind kind_of(PyObject* object) {
     return PyIndex_Check(object) ? integer_key : no_key;  // NumPy integers have an index
 }
 
-// A 64-bit integer from a Python or NumPy one: `bits` in two's complement, `negative` for its sign.
-// False, with a Python error set, when it does not fit.
+// A 64-bit integer from a Python or NumPy integer: `bits` in two's complement, `negative` for its sign.
+// False, with a Python error set, if it does not fit.
 inline bool integer_bits(PyObject* object, uint64_t* bits, bool* negative) {
     PyObject* number = PyNumber_Index(object);
     if (number == nullptr) return false;
@@ -64,7 +65,7 @@ inline bool hash_object(SipKey key, PyObject* object, KeyKind kind, uint64_t* ou
     return true;
 }
 
-// One key, or nothing if it is none: the caller explains.
+// The hash of one key, or None if it is not a key: the caller explains.
 nb::object hash_key(uint64_t k0, uint64_t k1, nb::handle key) {
     uint64_t out;
     const KeyKind kind = kind_of(key.ptr());
@@ -73,8 +74,8 @@ nb::object hash_key(uint64_t k0, uint64_t k1, nb::handle key) {
     return nb::none();
 }
 
-// Applies convert(object, kind, out) to every key of a list or tuple, all of the first one's kind. Gives the array,
-// or the position of the first key that is of another kind, of no kind, or not convertible: the caller explains.
+// Applies convert(object, kind, out) to every key of a list or tuple, all of the kind of the first. Returns the array,
+// or the position of the first key that has another kind, no kind, or cannot be converted: the caller explains.
 template <typename Convert>
 nb::object convert_keys(nb::object sequence, Convert convert) {
     nb::object fast = nb::steal(PySequence_Fast(sequence.ptr(), "keys must be a sequence"));
@@ -101,7 +102,7 @@ nb::object hash_objects(uint64_t k0, uint64_t k1, nb::object keys) {
         keys, [=](PyObject* object, KeyKind kind, uint64_t* out) { return hash_object({k0, k1}, object, kind, out); });
 }
 
-// Integer keys as they are, each at most `largest`.
+// Integer keys unchanged, each at most `largest`.
 nb::object integer_objects(nb::object keys, uint64_t largest) {
     return convert_keys(keys, [=](PyObject* object, KeyKind kind, uint64_t* out) {
         bool negative;

@@ -14,7 +14,7 @@ Out<int64_t> find(In<uint64_t> table, In<uint64_t> ids) {
     return map<int64_t>(ids.size(), [=](size_t i) { return find_sorted(t, count, x[i]); });
 }
 
-// An index and the arrays that it looks at.
+// An index and the arrays that it refers to.
 class Table {
    public:
     Table(In<uint64_t> ids, In<int64_t> values) : ids_(ids), values_(values), index_(span(ids), span(values)) {}

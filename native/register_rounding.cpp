@@ -10,7 +10,7 @@ Out<uint64_t> unary_heights(In<uint64_t> counts, uint64_t cap, uint64_t slope_wh
     return map<uint64_t>(UnaryHeights(span(counts), cap, slope_whole, slope_fraction, levels, span(words)));
 }
 
-// Gives the position of the first value whose cells do not fit in 63 bits, as an integer, instead of an array.
+// If the cells of a value do not fit in 63 bits, returns the position of the first such value instead of an array.
 nb::object round_to_grid(In<double> values, uint64_t numerator, uint64_t denominator, In<uint64_t> words) {
     const size_t length = values.size();
     auto out = uninitialised<int64_t>(length);

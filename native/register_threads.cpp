@@ -1,4 +1,4 @@
-// Bindings of threads, and what must happen to calls under way when the process forks or ends.
+// Bindings of threads, and what must happen to calls in progress when the process forks or ends.
 #include "bindings.hpp"
 
 namespace sparsedp::bindings {
@@ -8,8 +8,8 @@ void register_threads(nb::module_& m) {
     nb::module_ os = nb::module_::import_("os");
     if (nb::hasattr(os, "register_at_fork"))
         os.attr("register_at_fork")(nb::arg("after_in_child") = nb::cpp_function(&Unlocked::forget_after_fork));
-    // What something else still holds when the interpreter ends is no leak: a DuckDB connection, for example, whose
-    // function looks keys up and is never freed. Nanobind would print a page about it.
+    // An object that is still in use when the interpreter ends is not a leak: for example, a DuckDB connection whose
+    // function looks up keys is never freed. Nanobind would print a page about it.
     nb::set_leak_warnings(false);
     m.def("thread_count", &thread_count);
 }

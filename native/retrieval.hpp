@@ -13,7 +13,7 @@ namespace sparsedp {
 
 constexpr size_t most_slots = 8;
 
-// Slot j of a key is uniform in segment j: 32 bits of a 128-bit SipHash output each, four slots for every output.
+// Slot j of a key is uniform in segment j, from 32 bits of a 128-bit SipHash output; an output serves four slots.
 struct SlotHash {
     SipKey key;
     size_t slots;
@@ -27,7 +27,7 @@ struct SlotHash {
         }
     }
 
-    // Slots j and j + 1, for an even j; only the first if there is no other.
+    // Slots j and j + 1, for an even j; only slot j if it is the last.
     void pair(uint64_t id, size_t j, uint64_t* out) const {
         uint64_t bits[2];
         bits_of(id, j / 4 * 4, bits, j % 4 == 0 ? 1 : 2);
@@ -59,8 +59,8 @@ inline void slots_of(const SlotHash& hash, Span<const uint64_t> ids, uint64_t* o
     for (size_t i = 0; i < ids.size; ++i) hash(ids[i], out + i * hash.slots);
 }
 
-// Which bucket a number of `bits` bits falls into: `lasts` are the largest numbers of the buckets, ascending. The
-// leading bits of the number give the first bucket that it may be in, which is nearly always the one.
+// The bucket of a number of `bits` bits: `lasts` are the largest numbers of the buckets, ascending. The leading bits of
+// the number give the first bucket that it may be in, which is nearly always the right one.
 class BucketIndex {
    public:
     BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)

@@ -1,4 +1,4 @@
-// Random rounding in integer arithmetic: reals to the grid, counts to levels.
+// Random rounding in integer arithmetic, of reals to the grid and of counts to levels.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -22,7 +22,7 @@ inline void require_step(uint64_t numerator, uint64_t denominator) {
             "numerator and denominator of the step must be in 1..2^53 - 1");
 }
 
-// What divide_by_step takes; false of NaN.
+// Whether divide_by_step accepts the value; false for NaN.
 inline bool is_below_limit(double value) { return std::fabs(value) < 9223372036854775808.0; }
 
 // |value| / step for |value| < 2^63 and step = numerator / denominator, both below 2^53, without any rounding before
@@ -50,8 +50,8 @@ inline FixedPoint divide_by_step(double value, uint64_t numerator, uint64_t deno
     return {static_cast<uint64_t>(whole), fraction, (whole >> 63) != 0};
 }
 
-// Random rounding of reals to signed multiples of the step, up if the word is below the fraction. Gives the position of
-// the first value whose cells do not fit in 63 bits, or else the number of values.
+// Random rounding of reals to signed multiples of the step, up if the word is below the fraction. Returns the position
+// of the first value whose cells do not fit in 63 bits, or otherwise the number of values.
 inline size_t round_to_grid(Span<const double> values, uint64_t numerator, uint64_t denominator,
                             Span<const uint64_t> words, int64_t* out) {
     require(values.size == words.size, "one random word for each value");
@@ -70,9 +70,9 @@ inline size_t round_to_grid(Span<const double> values, uint64_t numerator, uint6
 // The sum of values, in cells, rounded at random to a neighbouring multiple of the step and cut to ±limit: up from its
 // floor if the word is below the fraction. Partial sums are exact: fewer than 2^63 terms below 2^64 fit in 128 bits.
 //
-// The cut comes after the coin. Then it is a map of integers that never increases a distance, applied to a vector that
-// Lemma 2 of docs/privacy.md speaks of; before the coin it would leave the fraction of a sum far below the limit to
-// decide between two cells, so that sums that are both cut, or lie close together, would be told apart by it.
+// The cut comes after the coin. It is then a map of integers that never increases a distance, applied to a vector
+// covered by Lemma 2 of docs/privacy.md. Before the coin, it would leave the fraction of a sum far below the limit to
+// decide between two cells, and so tell apart sums that are both cut, or lie close together.
 inline int64_t round_sum(const double* values, size_t count, uint64_t numerator, uint64_t denominator, uint64_t word,
                          int64_t limit) {
     __int128 whole = 0, fraction = 0;  // in units of 2^-64 cells

@@ -35,7 +35,7 @@ class SipHash24 {
         return v0 ^ v1 ^ v2 ^ v3;
     }
 
-    // The variant with 128 bits of output, in two words. Its state starts with `v1` changed: see `wide`.
+    // The variant with 128 bits of output, in two words. Its initial state has a different `v1`: see `wide`.
     static SipHash24 wide(SipKey key) {
         SipHash24 state(key);
         state.v1 ^= 0xee;

@@ -11,7 +11,7 @@
 
 namespace sparsedp {
 
-// Slots of `width` bytes each. Exactly these are touched: a neighbour may be written at the same time.
+// Slots of `width` bytes each. Only these bytes are touched: another thread may be writing a neighbouring slot.
 template <size_t width>
 struct PackedSlots {
     uint8_t* bytes;
@@ -24,9 +24,9 @@ struct PackedSlots {
     void store(uint64_t slot, uint64_t word) const { std::memcpy(bytes + slot * width, &word, width); }
 };
 
-// Solves z[h_1] ^ ... ^ z[h_q] = value for all keys, values cut to the width of a slot. `z` comes filled with uniform
-// bytes; slots that the equations leave free keep them, so z is uniform among all solutions. False if the rows are
-// linearly dependent, whatever the values: the answer must not depend on them.
+// Solves z[h_1] ^ ... ^ z[h_q] = value for all keys, with values cut to the width of a slot. `z` must be filled with
+// uniform bytes; slots that the equations leave free keep them, so z is uniform among all solutions. Returns false if
+// the rows are linearly dependent, whatever the values: the answer must not depend on the values.
 template <typename Index, size_t width>
 class Solver {
    public:
@@ -35,7 +35,7 @@ class Solver {
 
     bool solve() {
         if (!solve_core()) return false;
-        // Rounds in reverse: every key owns a slot that no key of its round or of a later one contains.
+        // Rounds in reverse: every key owns a slot that no other key of its round or of a later round contains.
         for (size_t round = peeled_.rounds.size() - 1; round-- > 0;) {
             const Index* keys = peeled_.order.data() + peeled_.rounds[round];
             parallel_for(peeled_.rounds[round + 1] - peeled_.rounds[round], size_t{1} << 13,
@@ -105,7 +105,7 @@ class Solver {
                 sides[other] ^= sides[r];
             }
         }
-        // Reduced rows: the pivot is the side XOR the free slots, which keep their uniform bytes.
+        // Reduced rows: the pivot is the right-hand side XOR the free slots, which keep their uniform bytes.
         std::vector<bool> is_pivot(slot_of.size(), false);
         for (const size_t p : pivot) is_pivot[p] = true;
         for (size_t r = 0; r < core.size(); ++r) {

@@ -1,4 +1,4 @@
-// Pairs (id, value) in the order of their ids: one parallel scatter by leading bits, then every bucket on its own.
+// Sorts pairs (id, value) by id: one parallel scatter by leading bits, then each bucket separately.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -67,7 +67,7 @@ inline void sort_run(Pair* pairs, size_t count) {
     }
 }
 
-// What decides how to sort: whether ids ascend already, and the bits in which they differ.
+// What determines how to sort: whether ids already ascend, and the bits in which they differ.
 struct IdSurvey {
     bool ascending = true;
     uint64_t differing = 0;
@@ -94,7 +94,7 @@ IdSurvey survey(IdAt id_at, size_t count) {
     return all;
 }
 
-// The pairs (id_at(i), values[i]) in the order of their ids; those of equal ids come in any order.
+// The pairs (id_at(i), values[i]) in the order of their ids; pairs with equal ids come in any order.
 template <typename IdAt>
 void sort_pairs_by(IdAt id_at, const int64_t* values, size_t count, uint64_t* out_ids, int64_t* out_values) {
     constexpr size_t grain = size_t{1} << 16;
@@ -113,7 +113,7 @@ void sort_pairs_by(IdAt id_at, const int64_t* values, size_t count, uint64_t* ou
     // bits = 0 has shift = top, which may be 64.
     const auto bucket_at = [&](uint64_t id) { return bits == 0 ? 0 : (id >> shift) & (buckets - 1); };
 
-    // Every part counts its pairs, then writes them to its own share of each bucket.
+    // Each part counts its pairs, then writes them to its own share of each bucket.
     const size_t parts = std::min(thread_count(), count / grain + 1), share = (count - 1) / parts + 1;
     std::vector<size_t> at(parts * buckets, 0), edges(buckets + 1, count);
     const auto for_each_part = [&](auto visit) {
@@ -165,8 +165,8 @@ inline size_t checked_pairs(Span<uint64_t> ids, Span<int64_t> values, int64_t li
     return ids.size;
 }
 
-// Values of equal ids (next to each other) become one, in place; gives the number of pairs left. Sums are exact, and
-// every one is cut to ±limit, also that of a single value: what becomes of a key must not depend on others.
+// Sums the values of equal, adjacent ids in place; returns the number of pairs left. Sums are exact, and every sum is
+// cut to ±limit, even that of a single value: what happens to a key must not depend on others.
 inline size_t sum_runs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) {
     const size_t count = checked_pairs(ids, values, limit);
     size_t left = 0;
@@ -180,7 +180,7 @@ inline size_t sum_runs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) 
     return left;
 }
 
-// Values cut to ±limit, pairs with the value zero dropped, in place; gives the number of pairs left.
+// Cuts values to ±limit and drops pairs with the value zero, in place; returns the number of pairs left.
 inline size_t cut_pairs(Span<uint64_t> ids, Span<int64_t> values, int64_t limit) {
     const size_t count = checked_pairs(ids, values, limit);
     size_t left = 0;

@@ -1,4 +1,4 @@
-// What readers have beside tables: noisy symbols in blocks, slots of linear systems, or nothing.
+// What readers have besides tables: noisy symbols in blocks, slots of linear systems, or nothing.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -59,7 +59,7 @@ class BlockSource {
     const double* values_;
 };
 
-// Nothing beside the table: a key that is not stored has the same answer as all others.
+// Only the table: every key that is not stored has the same answer.
 class NoSource {
    public:
     struct Place {
@@ -134,7 +134,7 @@ class SlotSource {
         std::vector<System> systems;
         for (size_t part = 0; part < packed.size(); ++part) {
             require(seeds[part].size == 2, "a seed has two words");
-            // A slot is read as eight bytes, also the last one.
+            // Every slot is read as eight bytes, even the last one.
             require(packed[part].size == slots * segment * width + 8, "an array must hold the slots and eight bytes");
             systems.push_back({slot_hash({seeds[part][0], seeds[part][1]}, slots, segment), packed[part].data});
         }

@@ -1,4 +1,4 @@
-// A sorted table of ids and values, with a directory that leads to the few ids that a key may be among.
+// A sorted table of ids and values, with a directory that narrows a lookup to a few ids.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -21,9 +21,9 @@ inline int64_t find_sorted(const uint64_t* ids, size_t count, uint64_t id) {
     return ids[low] == id ? static_cast<int64_t>(low) : -1;
 }
 
-// A view: the arrays belong to someone else. Ids that share their leading bits are in one bucket, about three of
-// uniform ids. The next five bits of each are marked, so that most ids that are not in the table need no look at it. A
-// crowded bucket is searched by halves.
+// A view: the arrays belong to the caller. Ids that share their leading bits are in one bucket, about three uniform ids
+// per bucket. The next five bits of each id are marked, so that most ids that are not in the table need not access it.
+// A crowded bucket is searched by bisection.
 class TableIndex {
    public:
     static constexpr size_t most_ids = UINT32_MAX;
@@ -46,9 +46,9 @@ class TableIndex {
         while (++bucket < buckets_.size()) buckets_[bucket].start = static_cast<uint32_t>(count);
     }
 
-    // A lookup in steps, so that a caller can have each one's memory fetched while it works on other keys.
+    // A lookup in steps, so that a caller can prefetch the memory of each step while it works on other keys.
     size_t bucket_of(uint64_t id) const {
-        // Ids below the lowest wrap around; whatever bucket is looked at, no foreign id is found there.
+        // Ids below the lowest wrap around; whichever bucket they lead to, they are not found there.
         return static_cast<size_t>(std::min<uint64_t>((id - lowest_) >> shift_, buckets_.size() - 2));
     }
     void fetch_bucket(size_t bucket) const { __builtin_prefetch(buckets_.data() + bucket); }
@@ -73,7 +73,7 @@ class TableIndex {
     }
     int64_t value(int64_t at) const { return values_[at]; }
 
-    // For each id whether it is there, and its value or else 0.
+    // For each id, whether it is stored, and its value or otherwise 0.
     void find_all(Span<const uint64_t> ids, bool* stored, int64_t* values) const {
         parallel_for(ids.size, size_t{1} << 15, [=](size_t begin, size_t end) {
             for (size_t i = begin; i < end; ++i) {

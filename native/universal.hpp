@@ -10,7 +10,7 @@ namespace sparsedp {
 
 using uint128 = unsigned __int128;
 
-// x -> ((a x + b) mod P) scaled to [0, rows), with 1 <= a < P, 0 <= b < P. Two different 64-bit ids meet with
+// x -> ((a x + b) mod P) scaled to [0, rows), with 1 <= a < P, 0 <= b < P. Two different 64-bit ids collide with
 // probability at most 1/rows: for a != 0 their images are a uniform pair of *distinct* residues, and no row holds
 // more than 1 + (P - 1)/rows of them (docs/privacy.md, "Row positions").
 struct RowFunction {

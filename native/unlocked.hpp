@@ -1,4 +1,4 @@
-// For bindings: kernels run without the interpreter lock, also while the interpreter ends.
+// For bindings: kernels run without the interpreter lock, even while the interpreter shuts down.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -9,8 +9,8 @@
 
 namespace sparsedp::bindings {
 
-// Python ends a daemon thread where it next asks for the lock, and in a destructor that would end the whole process.
-// So at exit the calls that are under way are waited for, and later ones keep the lock.
+// At exit, Python ends a daemon thread when it next asks for the lock; in a destructor that would end the process.
+// So at exit we wait for the calls in progress, and later calls keep the lock.
 class Unlocked {
    public:
     Unlocked() {
@@ -30,7 +30,7 @@ class Unlocked {
         while (under_way > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
 
-    // A forked child has none of its parent's other threads.
+    // A forked child has none of the other threads of its parent.
     static void forget_after_fork() { under_way = 0; }
 
    private:

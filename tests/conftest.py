@@ -1,4 +1,4 @@
-"""What tests measure of the promises (`figure`), and the table of promises that a run writes (`--promises FILE`)."""
+"""What tests measure about the promises (`figure`), and the table of promises that a run writes (`--promises FILE`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Interrupts interrupt, also where shells start processes that ignore them: in the background."""
+    """Interrupts work even if a shell started this process in the background, where it would ignore them."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -17,7 +17,7 @@ NEAR = 60  # noise of scale 1 is this large once in 10²⁶ runs
 
 
 def by_python() -> None:
-    """A release, saved and loaded."""
+    """Make a release, save it and load it."""
     sparsedp.release(VISITS, epsilon=1.0, nonzero=1000).save("visits.sparsedp")
     sparsedp.verify("visits.sparsedp")
     release = sparsedp.load("visits.sparsedp")
@@ -27,7 +27,7 @@ def by_python() -> None:
 
 
 def by_command_line() -> None:
-    """A log of events, counted, released and looked up."""
+    """Count a log of events, release it and look keys up."""
     lines = [f"user {at},{site}" for site, count in VISITS.items() for at in range(count)]
     Path("visits.csv").write_text("\n".join(["user,site", *lines]), encoding="utf-8")
     bounds = ["--key", "site", "--user", "user", "--max-keys-per-user", "1", "--nonzero", "1000"]
@@ -43,7 +43,7 @@ def command(*arguments: str) -> str:
 
 
 def main() -> None:
-    """All of it."""
+    """Run everything."""
     home = Path(sparsedp.__file__)
     assert Path(sys.prefix) in home.parents, f"{home} is not an installed package"
     with tempfile.TemporaryDirectory() as folder:

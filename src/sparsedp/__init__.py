@@ -1,6 +1,6 @@
 """Differentially private sparse vectors and histograms that answer for any key.
 
-The package is a row of rooms, and each knows only those to its left (a test keeps it so):
+The package is a row of rooms, and each imports only rooms to its left (a test enforces this):
 
     errors → _util → privacy → keys → structures → mechanisms → planning → format → budget → counting → releasing
     → reach → experiments → auditing → demo → cli
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each name lives. Modules are imported when a name is first used: `import sparsedp` alone costs nothing.
+# Where each name lives. Modules are imported when a name is first used, so `import sparsedp` alone costs nothing.
 _HOMES = {
     "releasing.building": ("release",),
     "planning.comparison": ("Comparison", "compare"),
@@ -95,7 +95,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # or any name would pass
+if not TYPE_CHECKING:  # otherwise any name would pass
 
     def __getattr__(name: str) -> Any:
         if name == "spark":

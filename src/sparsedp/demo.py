@@ -1,7 +1,7 @@
 """`python -m sparsedp.demo`: release the word counts of a long book, and compare estimates with the truth.
 
-What is released is ε-differentially private for one occurrence of one word. The true counts that are printed
-beside the estimates are not: only a demo may show them.
+The release is ε-differentially private for one occurrence of one word. The true counts printed beside the estimates
+are not private: only a demo may show them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .releasing.published import Release
 EPSILON = 1.0
 PUBLIC_BOUND = 20_000  # on the number of different words: a round figure, not read off the data
 
-# From frequent to rare, and two that are not in the book.
+# From frequent to rare, and two words that are not in the book.
 WORDS = ("the", "lord", "king", "jerusalem", "river", "honey", "eagle", "camel", "rainbow", "ostrich")
 ABSENT = ("telephone", "internet")
 
 ABSENT_WORDS = 10_000
-PREDICTIONS = 5  # each is a simulation, so this many words stand for their group
+PREDICTIONS = 5  # each is a simulation, so only this many words represent their group
 
 
 def load_sample() -> dict[str, int]:
@@ -83,7 +83,7 @@ def _print_words(released: Release, counts: dict[str, int]) -> None:
         _row(word, f"{estimate:,.1f}", f"{low:,.0f} to {high:,.0f}", f"{counts.get(word, 0):,}")
     print()
     _paragraph(
-        "Each interval holds its true count with 95 % confidence. The errors of all words, next to those that "
+        "Each interval contains its true count with 95 % confidence. The errors of all words, next to those that "
         "the plan of the release predicts:"
     )
 
@@ -105,8 +105,8 @@ def _print_errors(released: Release, counts: dict[str, int]) -> None:
     _row("all words", f"{len(truth):,}", f"{errors.mean():.2f}", f"{overall:.2f}")
     print()
     _paragraph(
-        "Predictions sum over everything that the noise can do, here at a few typical counts of each group; how "
-        "full the release is they read off what is published."
+        "Predictions sum over everything that the noise can do, here at a few typical counts of each group. They "
+        "take from the published release how full it is."
     )
     seconds = min(timeit.repeat(lambda: released.lookup(absent), number=1, repeat=5))
     _paragraph(f"One lookup took {1e9 * seconds / len(absent):,.0f} ns in batches of {len(absent):,} words.")

@@ -3,15 +3,15 @@
     SparseDPError
     ├── ParameterError (ValueError)      a public parameter is wrong; raised before any data is read
     ├── InputError (ValueError)          the data is malformed: not a number, negative, not a key
-    │   └── KeyTypeError (TypeError)     a key is of a type that cannot be a key
-    ├── FormatError (ValueError)         a file is damaged, or no release
-    ├── LedgerError                      a ledger is missing its tables, damaged, or of a newer version
+    │   └── KeyTypeError (TypeError)     a key has a type that cannot be a key
+    ├── FormatError (ValueError)         a file is damaged, or is not a release
+    ├── LedgerError                      a ledger file is damaged, locked, or has a newer version
     ├── BudgetError                      the budget does not allow this release; nothing was spent
     ├── SpentError                       a release failed after its debit, which stays
     ├── ReproducibleReleaseError         a release was built with test-only randomness
     └── MissingDependencyError (ImportError)   an optional package is needed for this
 
-A release that is fuller than planned is told by an `OverloadWarning`, from what is published of it.
+An `OverloadWarning` reports a release that is fuller than planned, judged by what is published.
 
 Every message says what was wrong, the value, and the fix. Nothing else raised while a release is built may
 depend on the data.
@@ -33,15 +33,15 @@ class InputError(SparseDPError, ValueError):
 
 
 class KeyTypeError(InputError, TypeError):
-    """A key is of a type that cannot be a key."""
+    """A key has a type that cannot be a key."""
 
 
 class FormatError(SparseDPError, ValueError):
-    """A file is damaged, of a newer format, or no release at all."""
+    """A file is damaged, has a newer format, or is not a release at all."""
 
 
 class LedgerError(SparseDPError):
-    """A ledger file is damaged, of a newer version, locked, or no ledger at all."""
+    """A ledger file is damaged, has a newer version, is locked, or is not a ledger at all."""
 
 
 class BudgetError(SparseDPError):
@@ -61,11 +61,11 @@ class MissingDependencyError(SparseDPError, ImportError):
 
 
 class OverloadWarning(UserWarning):
-    """There are far more keys than a release was sized for: its answers are honest, but say less than planned."""
+    """There are far more keys than a release was sized for: its answers are honest, but less precise than planned."""
 
 
 def reason_of(error: BaseException) -> str:
-    """What went wrong, in one line: of what the operating system refuses, its words and the files."""
+    """What went wrong, in one line; for errors of the operating system, its message and the files."""
     if isinstance(error, OSError) and error.strerror is not None:
         files = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, (str, bytes))]
         return ": ".join([error.strerror, *([" -> ".join(files)] if files else [])])

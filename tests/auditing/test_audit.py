@@ -29,7 +29,7 @@ Patch = pytest.MonkeyPatch
 
 
 def same_audit(mechanism: str, runs: int) -> Audit:
-    """An audit that finds the same each time: its noise and its coins have fixed seeds."""
+    """An audit that always finds the same: its noise and its coins have fixed seeds."""
     coins = np.random.default_rng
     with Patch.context() as patch, reproducible_for_tests(5):
         patch.setattr(np.random, "default_rng", lambda seed=5: coins(seed))
@@ -47,7 +47,7 @@ def test_a_private_mechanism_is_not_refuted_and_is_nearly_tight(mechanism: str) 
 
 
 def test_the_slow_mechanism_is_audited_too(monkeypatch: Patch) -> None:
-    monkeypatch.setitem(playing._SLOW_GROUPS, "compact", 100)  # ten small releases a side instead of two large ones
+    monkeypatch.setitem(playing._SLOW_GROUPS, "compact", 100)  # ten small releases per side instead of two large ones
     result = same_audit("compact", 1000)
     assert not result.refuted
     assert result.lower_bound > 0.3
@@ -93,7 +93,7 @@ def more_budget_than_stated(patch: Patch) -> None:
 
     def built(counts: Any, *, epsilon: float, **rest: Any) -> Any:
         released = build(counts, epsilon=1.1 * epsilon, **rest)
-        return released if len(counts[0]) else build(counts, epsilon=epsilon, **rest)  # which states what is claimed
+        return released if len(counts[0]) else build(counts, epsilon=epsilon, **rest)  # it states what is claimed
 
     patch.setattr(playing, "build", built)
 
@@ -109,7 +109,7 @@ def stored_keys_embedded_too(patch: Patch) -> None:
     patch.setattr("sparsedp.mechanisms.tight_alp.np.where", kept)
 
 
-# How many runs a mutant is given: ten per cent of ε take many; others are refuted with ε >= 1.3 by these.
+# How many runs a mutant gets: ten per cent of ε needs many; these refute the others with ε >= 1.3.
 RUNS_FOR: dict[Callable[[Patch], None], int] = {
     weaker_flips: 200_000,
     lower_threshold: 30_000,
@@ -154,7 +154,7 @@ def test_the_wrong_delta_of_a_peer_is_found() -> None:
     # OpenDP issue 2922: the δ of laplace_threshold is too small by a factor of e^(1/scale).
     result = audit_peer("opendp:laplace_threshold", 1.0, runs=RUNS, confidence=1 - 1e-6)
     assert result.refuted
-    assert result.lower_bound > 2  # keys that appear are not a matter of ε at all
+    assert result.lower_bound > 2  # no ε covers keys that appear
 
 
 def test_bounds_on_probabilities_hold_and_are_close() -> None:

@@ -83,7 +83,7 @@ def test_a_debit_is_allowed_exactly_if_the_sums_stay_within_the_totals(
         (balance,) = ledger.datasets()
         assert decimal(balance.spent_epsilon) >= spent[0]
         assert decimal(balance.left_epsilon) <= decimal(epsilon) - spent[0]
-        if balance.left_epsilon:  # what is said to be left can be spent
+        if balance.left_epsilon:  # what is reported as left can be spent
             ledger.spend(epsilon=balance.left_epsilon, delta=balance.left_delta)
 
 
@@ -120,7 +120,7 @@ def test_bad_texts_are_refused(path: Path, bad: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match="must be text of at most 10000 characters"):
         ledger.spend(epsilon=0.1, **bad)
     with pytest.raises(ParameterError, match="released must be text"):
-        ledger.finish(ledger.spend(epsilon=0.1), None)  # type: ignore[arg-type]  # which is the point
+        ledger.finish(ledger.spend(epsilon=0.1), None)  # type: ignore[arg-type]  # that is the point
 
 
 @pytest.mark.parametrize("timeout", [-1, NAN, INFINITY, 1e300, "1", True])
@@ -162,7 +162,7 @@ def test_names_are_any_printable_text(path: Path, name: str) -> None:
 
 
 def test_a_name_is_the_same_however_its_letters_are_encoded(path: Path) -> None:
-    """Or the same data would have a budget for each encoding."""
+    """Otherwise the same data would have a budget for each encoding."""
     Ledger.create(path, epsilon=1, dataset="donn\u00e9es").spend(epsilon=1, dataset="donne\u0301es")
     with pytest.raises(BudgetError, match="must be new"):
         Ledger.create(path, epsilon=1, dataset="donne\u0301es")
@@ -223,7 +223,7 @@ def test_the_file_is_private_and_alone(path: Path) -> None:
 def test_a_debit_is_reported_after_its_line_and_its_mark_are_synced(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No test can cut the power: what is in the file at each sync is looked at. Catches a mark that is synced with, or
+    """No test can cut the power, so this looks at the file at each sync. Catches a mark that is synced with, or
     before, its line, and one that is not synced.
     """
     ledger = small(path)
@@ -257,7 +257,7 @@ def test_a_missing_ledger_is_not_made(path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ledger.spend(epsilon=0.1)
     assert list(path.parent.iterdir()) == []
-    with pytest.raises(LedgerError, match="cannot be made; use a writable directory"):
+    with pytest.raises(LedgerError, match="cannot be created; use a writable directory"):
         Ledger.create(path / "no" / "directory", epsilon=1)
     with pytest.raises(LedgerError, match="cannot be opened"):
         Ledger.open(path.parent)

@@ -1,4 +1,4 @@
-"""The file of a ledger: refused or whole, whatever happened to it."""
+"""The file of a ledger: whole or refused, whatever happened to it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_other_files_are_refused_and_left_as_they_are(path: Path, kind: str) -> 
         lambda path: Ledger.create(path, epsilon=1),
         lambda path: Ledger(path, 1).spend(epsilon=1),
     ):
-        with pytest.raises(LedgerError, match=r"path must be a ledger, got|is no ledger or damaged"):
+        with pytest.raises(LedgerError, match=r"path must be a ledger, got|is not a ledger, or is damaged"):
             use(path)
         assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
@@ -60,7 +60,7 @@ def test_other_files_are_refused_and_left_as_they_are(path: Path, kind: str) -> 
 def test_a_newer_version_is_refused(path: Path) -> None:
     small(path)
     path.write_bytes(path.read_bytes().replace(b"version 2", b"version 3", 1))
-    with pytest.raises(LedgerError, match="must be of version 2 or older, got 3; use a newer sparsedp"):
+    with pytest.raises(LedgerError, match="must have version 2 or older, got 3; use a newer sparsedp"):
         Ledger.open(path)
 
 
@@ -83,12 +83,14 @@ EDITS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_lines_are_as_they_were_written(path: Path, edit: str) -> None:
-    """Catches digests that do not depend on the lines before, and marks that are not compared."""
+    """Catches digests that do not depend on earlier lines, and marks that are not compared."""
     ledger = small(path)
     path.write_bytes(path.read_bytes()[: store.FIRST] + b"".join(EDITS[edit](lines(path))))
     before = path.read_bytes()
     for use in (lambda: Ledger.open(path), lambda: ledger.spend(epsilon=0.01), ledger.datasets, ledger.entries):
-        with pytest.raises(LedgerError, match="is no ledger or damaged; restore it, and count every release since"):
+        with pytest.raises(
+            LedgerError, match="is not a ledger, or is damaged; restore it, and count every release since"
+        ):
             use()
     assert path.read_bytes() == before
 
@@ -115,12 +117,12 @@ def test_a_line_that_says_what_no_ledger_says_is_refused(path: Path, changes: An
     _, last, _ = store._check(content, path)
     line, _ = store._line(last, changes)
     path.write_bytes(content + line)
-    with pytest.raises(LedgerError, match="is no ledger or damaged"):
+    with pytest.raises(LedgerError, match="is not a ledger, or is damaged"):
         Ledger.open(path)
 
 
 def test_a_truncated_file_is_refused_or_has_every_debit(path: Path) -> None:
-    """Catches a file without marks: a debit that is cut off would be taken for one that was never finished."""
+    """Catches a file without marks: a debit that is cut off would look like one that was never finished."""
     small(path)
     whole = state(path)
     for length in range(path.stat().st_size - 1, -1, -1):
@@ -130,7 +132,7 @@ def test_a_truncated_file_is_refused_or_has_every_debit(path: Path) -> None:
 
 
 def test_a_damaged_byte_is_refused_or_means_nothing(path: Path) -> None:
-    """Catches a damaged mark that is taken for a torn one, and then lets a line go."""
+    """Catches a damaged mark that is mistaken for a torn one, so that a line is lost."""
     small(path)
     whole = state(path)
     intact = path.read_bytes()
@@ -148,7 +150,7 @@ def test_a_damaged_byte_is_refused_or_means_nothing(path: Path) -> None:
 
 @pytest.mark.parametrize("offset", range(0, 100, 7))
 def test_lost_pages_are_refused(path: Path, offset: int) -> None:
-    """Pages of a larger ledger become zeros, or what another page was: never fewer debits."""
+    """Pages of a larger ledger become zeros, or copies of another page: there are never fewer debits."""
     ledger = Ledger.create(path, epsilon=100.0)
     with store.transaction(path, 1.0, write=True) as book:  # a hundred debits in one commit
         row = ("default", "0.5", "0.0", "laplace", "note " * 20, "2026-01-01T00:00:00.000000+00:00")
@@ -181,7 +183,7 @@ def test_a_locked_file_is_waited_for_and_then_named(path: Path) -> None:
 
 @contextmanager
 def as_somebody() -> Iterator[Path]:
-    """A directory that this process can read and not write, even if root runs the tests."""
+    """A directory that this process can read but not write, even if root runs the tests."""
     directory = Path(tempfile.mkdtemp())
     root = os.geteuid() == 0
     try:
@@ -206,7 +208,7 @@ def test_what_cannot_be_written_can_be_read(path: Path) -> None:
             ledger.spend(epsilon=0.1)
         with pytest.raises(LedgerError, match="cannot be written"):
             Ledger.create(directory / "ledger.db", epsilon=1, dataset="new")
-        with pytest.raises(LedgerError, match="cannot be made; use a writable directory"):
+        with pytest.raises(LedgerError, match="cannot be created; use a writable directory"):
             Ledger.create(directory / "new.db", epsilon=1)
         if os.geteuid() != os.getuid():
             os.seteuid(0)
@@ -225,7 +227,7 @@ def test_what_cannot_be_written_can_be_read(path: Path) -> None:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.EIO, "I/O error")])
 def test_a_failed_commit_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """Catches a line that stays when it could not be synced."""
+    """Catches a line that stays although it could not be synced."""
     ledger = small(path)
     before = path.read_bytes()
 
@@ -261,7 +263,7 @@ def test_a_debit_whose_mark_fails_stays(path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("debits", [3, 4])  # so that either mark is the newer one
 def test_after_a_power_cut_there_is_all_of_a_debit_or_nothing(path: Path, debits: int) -> None:
-    """What can be on the disk: a part of the line and the old mark, or, as the line is synced first, all of it and any
+    """What may be on the disk: a part of the line and the old mark, or, as the line is synced first, all of it and any
     part of the mark. Catches a torn mark that makes the file unusable, or that is not written again.
     """
     ledger = Ledger.create(path, epsilon=100)
@@ -285,6 +287,6 @@ def test_after_a_power_cut_there_is_all_of_a_debit_or_nothing(path: Path, debits
         assert ledger.spend(epsilon=1).id == expected + 1
         assert len(ledger.entries()) == expected + 1
         whole = path.read_bytes()
-        path.write_bytes(whole[:-1])  # which is noticed again
+        path.write_bytes(whole[:-1])  # noticed again
         with pytest.raises(LedgerError):
             ledger.entries()

@@ -136,7 +136,7 @@ def test_the_file_that_is_checked_is_the_one_that_is_opened(path: Path, monkeypa
 def test_a_file_that_is_replaced_while_it_is_waited_for_is_opened_anew(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Catches a debit in a file that has no name any more."""
+    """Catches a debit in a file that no longer has a name."""
     ledger = Ledger.create(path, epsilon=1)
     other = path.with_name("other.db")
     Ledger.create(other, epsilon=1).spend(epsilon=0.25)
@@ -157,7 +157,7 @@ def spend_until(moment: int, path: Path) -> int:
 
 
 def spend_beyond(size: int, path: Path) -> None:
-    """A debit that is killed by the kernel when a file, of whatever name, would grow beyond a size, in mid-write."""
+    """A debit that the kernel kills in mid-write when a file, whatever its name, would grow beyond a size."""
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -165,7 +165,7 @@ def spend_beyond(size: int, path: Path) -> None:
 
 
 def check_that_no_debit_comes_back(first: Path, second: Path) -> int:
-    """A crash under one name, a debit under another, then the first name again; gives the debits after the crash."""
+    """A crash under one name, a debit under another, then the first name again; returns the debits after the crash."""
     first.rename(second)
     ledger = Ledger.open(second)
     entries = len(ledger.entries())
@@ -247,7 +247,7 @@ def test_a_ledger_is_one_under_a_mount_of_the_file_alone(path: Path, tmp_path: P
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_symbolic_link_leads_to_the_one_ledger(version: int, path: Path, tmp_path: Path) -> None:
-    """Catches a link that is replaced by a ledger of its own when the format changes, and a journal beside the link."""
+    """Catches a link that is replaced by a separate ledger when the format changes, and a journal beside the link."""
     if version == 1:
         version_1(path, debits=1)
     else:
@@ -270,7 +270,7 @@ def create_until(moment: int, path: Path) -> int:
 
 
 def test_who_is_killed_while_making_a_ledger_leaves_none_or_one_that_works(tmp_path: Path) -> None:
-    """Catches a file that keeps the name under which it was made, and is refused for it ever after."""
+    """Catches a file that keeps the name under which it was made, and is therefore always refused."""
     made = 0
     for moment in range(1, in_child(partial(create_until, 0, tmp_path / "counted")) + 1):
         folder = tmp_path / str(moment)
@@ -314,7 +314,7 @@ def test_a_ledger_of_version_1_is_renewed_by_the_first_change(path: Path) -> Non
     assert ledger.spend(epsilon=0.25).id == 4
     with pytest.raises(BudgetError):
         ledger.spend(epsilon=0.01)
-    with pytest.raises(sqlite3.DatabaseError):  # as who knows version 1 only would open it
+    with pytest.raises(sqlite3.DatabaseError):  # as a program that knows only version 1 would open it
         spend_in_version_1(path)
     assert os.listdir(path.parent) == ["ledger.db"]
 
@@ -346,13 +346,15 @@ def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, state
         connection.commit()
     before = path.read_bytes()
     for use in (Ledger.open, lambda path: Ledger(path, 1.0).spend(epsilon=0.01)):
-        with pytest.raises(LedgerError, match=r"is no ledger or damaged; restore it|must be of version 2 or older"):
+        with pytest.raises(
+            LedgerError, match=r"is not a ledger, or is damaged; restore it|must have version 2 or older"
+        ):
             use(path)
     assert path.read_bytes() == before
 
 
 def test_a_renewal_that_is_killed_at_any_call_leaves_the_old_or_the_new(tmp_path: Path) -> None:
-    """Catches a renewal in place, and a file that is replaced before the new one is whole."""
+    """Catches a conversion in place, and a file that is replaced before the new one is whole."""
     version_1(tmp_path / "old")
     before = state(tmp_path / "old")
     shutil.copy(tmp_path / "old", tmp_path / "counted")
@@ -379,7 +381,7 @@ def test_a_journal_of_version_1_under_the_old_name_takes_no_debit_back(path: Pat
     renamed = path.with_name("renamed.db")
     path.rename(renamed)
     for use in (Ledger.open, lambda path: Ledger(path, 1.0).spend(epsilon=0.25)):  # half written, and it shows
-        with pytest.raises(LedgerError, match=r"it lost its journal|is no ledger or damaged"):
+        with pytest.raises(LedgerError, match=r"it lost its journal|is not a ledger, or is damaged"):
             use(renamed)
     renamed.write_bytes(whole)  # nothing of it had reached the file
     assert Ledger.open(renamed).spend(epsilon=0.25).id == 2

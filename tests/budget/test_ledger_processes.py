@@ -96,7 +96,7 @@ def spend_often(path: Path, _: int) -> list[int]:
 
 
 def test_no_debit_of_many_processes_is_lost(path: Path) -> None:
-    """Catches ids given out twice, lost updates, and locks that are not waited for."""
+    """Catches ids assigned twice, lost updates, and processes that do not wait for locks."""
     Ledger.create(path, epsilon=0.2, delta=2e-7)
     with pool(8) as workers:
         ids = [id for of_one in workers.map(partial(spend_often, path), range(8), chunksize=1) for id in of_one]
@@ -158,7 +158,7 @@ def test_a_killed_process_has_spent_what_it_said(path: Path) -> None:
         assert [entry.id for entry in entries] == list(range(1, len(entries) + 1))
         assert ledger.datasets()[0].spent_epsilon == float(len(entries) * Fraction("0.001"))
     assert len(seen) > 15
-    assert len(entries) <= len(seen) + 15  # at most one debit of each child was not said
+    assert len(entries) <= len(seen) + 15  # at most one debit of each child was not reported
 
 
 def die_in_the_middle(path: Path, most: int) -> None:
@@ -169,13 +169,13 @@ def die_in_the_middle(path: Path, most: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
         return most
 
-    os.pwrite = torn  # type: ignore[assignment]  # which takes any buffer
+    os.pwrite = torn  # type: ignore[assignment]  # takes any buffer
     Ledger.open(path).spend(epsilon=0.25, note="note " * 50)
 
 
 @pytest.mark.parametrize("most", [0, 1, 64, 66, 300])
 def test_a_process_killed_before_the_commit_has_spent_nothing(path: Path, most: int) -> None:
-    """A part of its line is in the file. Catches a torn line that makes the file unusable, or that the next follows."""
+    """Part of its line is in the file. Catches a torn line that makes the file unusable, or that another follows."""
     Ledger.create(path, epsilon=1.0).spend(epsilon=0.5)
     before = path.read_bytes()
     child = SPAWN.Process(target=die_in_the_middle, args=(path, most))
@@ -187,6 +187,6 @@ def test_a_process_killed_before_the_commit_has_spent_nothing(path: Path, most: 
     assert len(torn) == len(before) + most
     ledger = Ledger.open(path)
     assert ledger.datasets()[0].left_epsilon == 0.5
-    assert path.read_bytes() == torn  # who only looks changes nothing
+    assert path.read_bytes() == torn  # reading changes nothing
     assert ledger.spend(epsilon=0.5).id == 2
     assert [entry.epsilon for entry in Ledger.open(path).entries()] == [0.5, 0.5]

@@ -1,4 +1,4 @@
-"""The command line, driven as processes: results on stdout, words on stderr, exit codes, nothing lost or spent."""
+"""The command line, run as processes: results on stdout, messages on stderr, exit codes, nothing lost or spent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.Com
 
 @pytest.fixture
 def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table of visits in an empty folder, which is the current one."""
+    """A table of visits in an empty folder, which becomes the current folder."""
     monkeypatch.chdir(tmp_path)
     generator = np.random.default_rng(0)
     users = generator.integers(0, 300, 6000)
@@ -67,7 +67,7 @@ def test_kept_keys_are_named_at_the_top(visits: Path) -> None:
     best = json.loads(run("top", "v.sparsedp", "-n", 2, "--json").stdout)
     assert {entry["key"] for entry in best} == {"page 1", "page 2"}
     assert "kept" in json.loads(run("info", "v.sparsedp", "--json").stdout)["keys"]
-    Path("visits.parquet").unlink()  # parameters are looked at first
+    Path("visits.parquet").unlink()  # parameters are checked first
     assert "--keep-keys needs --delta > 0" in run(*RELEASE, "--keep-keys", "-o", "pure.sparsedp", code=2).stderr
     assert not Path("pure.sparsedp").exists()
 
@@ -231,7 +231,7 @@ def test_damaged_files_end_with_1(visits: Path) -> None:
     Path("v.sparsedp").write_bytes(b"nothing")
     for command in ("lookup", "info", "top", "verify"):
         more = ("a",) if command == "lookup" else ()
-        assert "no sparsedp release" in run(command, "v.sparsedp", *more, code=1).stderr
+        assert "not a sparsedp release" in run(command, "v.sparsedp", *more, code=1).stderr
 
 
 def test_releases_made_for_tests_are_refused(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_an_interrupt_half_way_leaves_nothing(visits: Path, monkeypatch: pytest.
     if done.returncode:  # it may have been faster
         assert done.returncode == 130
         assert not Path("v.sparsedp").exists()
-    # An interrupt right after its folder was made may leave that, but nothing in it.
+    # An interrupt right after its folder was made may leave the folder, but nothing in it.
     assert [left for left in spilled.rglob("*") if left.is_file()] == []
     assert [name for name in os.listdir(visits) if name.endswith(".tmp")] == []
 

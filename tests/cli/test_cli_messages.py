@@ -1,4 +1,4 @@
-"""What the command line says: in its own language, before any work, and never a cell of the data."""
+"""Messages of the command line: in its own language, before any work, and never showing a cell of the data."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_refusals_of_a_comparison_are_translated_too() -> None:
 
 def test_options_of_mechanisms_do_not_replace_others() -> None:
     for name in ("epsilon", "parts", "ledger", "path"):
-        assert f"{name} is no option of a mechanism" in run("plan", "--option", f"{name}=3", code=2).stderr
+        assert f"{name} is not an option of a mechanism" in run("plan", "--option", f"{name}=3", code=2).stderr
 
 
 # Tables
@@ -160,12 +160,12 @@ def test_where_a_broken_file_is_broken() -> None:
     Path("late.csv").write_text(SECRETS["late.csv"])
     assert "line 30002: it has 3 columns instead of 2" in release("late.csv", "--key", "url", code=2)
     Path("latin.csv").write_bytes(b"user,url\nu,\xff\n")
-    assert "it is no valid UTF-8" in release("latin.csv", "--key", "url", code=2)
+    assert "it is not valid UTF-8" in release("latin.csv", "--key", "url", code=2)
 
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 def test_what_separates_columns_is_told(delimiter: str) -> None:
-    # The header used to tell; that a delimiter is in it is public, but which one is meant is the caller's to say.
+    # This used to be read off the header. That a delimiter is in it is public, but which one is meant the caller says.
     Path("b.csv").write_text(f'\ufeff"user"{delimiter}"the url"\n1{delimiter}"a{delimiter}b"\n')
     Path("b.txt").write_text(Path("b.csv").read_text())
     for name in ("b.csv", "b.txt"):
@@ -190,7 +190,7 @@ def test_integer_keys_are_decimal_digits(text: str) -> None:
 
 
 def test_integer_keys_of_64_bits() -> None:
-    # Which end a column has is stated, by a domain: read off the rows, one user's key would refuse another's.
+    # A domain states which end a column has: read off the rows, one user's key would make another's be refused.
     signed, unsigned = [0, -5, 2**63 - 1, -(2**63)], [0, 7, 2**64 - 1]
     for numbers, domain in ((signed, None), (unsigned, 2**64)):
         pd.DataFrame({"id": [f"{n:+d}" for n in numbers]}).to_csv("a.csv", index=False)
@@ -210,7 +210,7 @@ def test_integer_keys_of_64_bits() -> None:
     [([1.0, 2.0], None), ([b"1", b"2"], pd.ArrowDtype(pa.binary())), ([True, False], None)],
 )
 def test_other_columns_are_not_read_as_integers(column: list[object], kind: Any) -> None:
-    with pytest.raises(sparsedp.InputError, match="integer keys are of integer columns, or of text in decimal digits"):
+    with pytest.raises(sparsedp.InputError, match="integer keys must be integers, or text in decimal digits"):
         sparsedp.count(pd.DataFrame({"id": column}, dtype=kind), key="id", key_type="integer")
 
 
@@ -346,7 +346,7 @@ def test_a_quiet_audit_is_quiet() -> None:
     assert "auditing laplace" in run("audit", "--mechanism", "laplace", "--runs", 1000, "--json").stderr
 
 
-# Help, and what a release tells about itself
+# Help, and what a release says about itself
 
 
 def test_version() -> None:

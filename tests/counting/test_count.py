@@ -1,4 +1,4 @@
-"""Counting events: bounds per user hold, depend on that user only, and bad tables are refused with the place."""
+"""Counting events: bounds per user hold and depend on that user only; bad tables are refused with the place."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ Events = list[tuple[int, int, int]]
 
 
 def plain_count(events: Events, most_keys: int, per_key: int, order: dict[tuple[int, int], int]) -> dict[int, int]:
-    """The same in plain Python, the order of each user's keys given."""
+    """The same in plain Python, given the order of each user's keys."""
     users: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for user, key, value in events:
         users[user][key] += value
@@ -255,12 +255,12 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "text to sum": (
         lambda path: bad(path, "a.csv", b"url,n\na,1\nb,many\nc,few\n"),
         {"key": "url", "value": "n"},
-        r"column 'n' is no whole number.* in 2 rows, first in row 2",
+        r"column 'n' is not a whole number.* in 2 rows, first in row 2",
     ),
     "fractions without a step": (
         lambda path: bad(path, "a.csv", b"url,n\na,1\nb,1.5\n"),
         {"key": "url", "value": "n"},
-        r"column 'n' is no whole number below 2\^63 \(pass step= for real ones\) in 1 row, first in row 2",
+        r"column 'n' is not a whole number below 2\^63 \(pass step= for reals\) in 1 row, first in row 2",
     ),
     "reals without a step": (lambda _: EVENTS, {"key": "url", "value": "seconds"}, "has real values.*pass step="),
     "structs to sum": (
@@ -306,17 +306,17 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "values beyond 63 bits": (
         lambda _: pa.table({"k": ["a"], "v": pa.array([1 << 63], pa.uint64())}),
         {"key": "k", "value": "v"},
-        r"no whole number below 2\^63",
+        r"not a whole number below 2\^63",
     ),
     "a list": (
         lambda _: [1, 2],
         {"key": "k"},
-        "source must be a path, a list of paths, a DuckDB relation, .* or a table that speaks Arrow",
+        "source must be a path, a list of paths, a DuckDB relation, .* or a table that supports Arrow",
     ),
     "text as integer keys": (
         lambda path: bad(path, "a.csv", b"id\n5\nx\n"),
         {"key": "id", "key_type": "integer"},
-        "column 'id' is no integer from -2\\^63 to below 2\\^63 in decimal digits in 1 row, first in row 2",
+        "column 'id' is not an integer from -2\\^63 to below 2\\^63 in decimal digits in 1 row, first in row 2",
     ),
 }
 
@@ -359,7 +359,7 @@ def test_rows_with_nulls_can_be_dropped() -> None:
 
 
 def test_a_table_larger_than_memory_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARSEDP_THREADS", "2")  # each takes memory of its own
+    monkeypatch.setenv("SPARSEDP_THREADS", "2")  # each needs its own memory
     events = "SELECT range // 40 AS u, 'key ' || (range * 7919 % 300000) AS k FROM range(3_000_000)"
     duckdb.connect().execute(f"COPY ({events}) TO '{tmp_path}/a.parquet'")
     counts = sparsedp.count(
@@ -377,8 +377,8 @@ def test_json_rows_are_described_as_the_table_is(tmp_path: Path) -> None:
 
 
 def test_a_sum_of_real_values_does_not_depend_on_the_order_of_the_rows() -> None:
-    # As floats these sums differ in their last digits, which rounding down to units would show. Whatever the database
-    # makes of the order depends on other users' rows; catches sums that are rounded after they were added.
+    # As floats these sums differ in their last digits, which rounding down to units would show. The order in which
+    # the database adds depends on other users' rows; catches sums that are rounded after they were added.
     values = [1e9, 2**-20, -1e9, 0.1, 0.7, 3e8, -3e8, 2**-20] * 5
     random = np.random.default_rng(0)
     sums = set()

@@ -1,4 +1,4 @@
-"""LazyFrames, Datasets, Scanners and lists of files are counted like the same table given as a whole."""
+"""LazyFrames, Datasets, Scanners and lists of files are counted like the same table passed as a whole."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENTS = pa.table(
         "url": [f"page {number}" for number in RANDOM.zipf(1.5, ROWS) % 50],
         "user": RANDOM.integers(0, 300, ROWS),
         "seconds": RANDOM.integers(0, 60, ROWS) / 4,
-        "^.*$": RANDOM.integers(0, 9, ROWS),  # which polars would take for a pattern of all columns
+        "^.*$": RANDOM.integers(0, 9, ROWS),  # polars would read this name as a pattern of all columns
     }
 )
 COUNTED: list[dict[str, Any]] = [
@@ -113,7 +113,7 @@ def test_a_query_that_fails_is_a_table_that_cannot_be_read(tmp_path: Path) -> No
 
 
 def test_a_literal_name_is_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # DuckDB would read t1.csv when told t[1].csv: one path or a list, the file of that name is the one.
+    # Given t[1].csv, DuckDB would read t1.csv: as one path or in a list, the file of exactly that name is read.
     monkeypatch.chdir(tmp_path)
     Path("~").mkdir()
     names = ["t[1].csv", "t1.csv", "q?.csv", "qq.csv", "s*.csv", "star.csv", "~/t.csv", "a:b.csv", "y].csv"]
@@ -123,7 +123,7 @@ def test_a_literal_name_is_no_pattern(tmp_path: Path, monkeypatch: pytest.Monkey
         for source in (name, Path(name), [name], (Path(name),), tmp_path / name, [str(tmp_path / name)]):
             assert as_dict(source, key="key") == {name: 1}
     assert as_dict(names, key="key") == dict.fromkeys(names, 1)
-    assert as_dict("t?.csv", key="key") == {"t1.csv": 1}  # a pattern where there is no such file
+    assert as_dict("t?.csv", key="key") == {"t1.csv": 1}  # a pattern, as there is no such file
     assert as_dict("[st]*.csv", key="key") == dict.fromkeys(["t[1].csv", "t1.csv", "s*.csv", "star.csv"], 1)
 
 
@@ -143,7 +143,7 @@ def refused(path: Path) -> list[tuple[object, str]]:
         ([], "at least one file"),
         ((), "at least one file"),
         ([path / "a.csv", path / "no.csv"], r"there is no file .*no\.csv$"),
-        ([str(path / "*.csv")], "there is no file .*; a pattern stands alone, not in a list"),
+        ([str(path / "*.csv")], "there is no file .*; pass a pattern alone, not in a list"),
         ([path], "is a directory; list its files"),
         ([path / "a.csv", path / "a.parquet"], r"several kinds \(csv, parquet\)"),
         ([path / "a.csv", path / "b.csv"], "b.csv is empty"),

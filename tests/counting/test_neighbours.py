@@ -1,4 +1,4 @@
-"""One user moves the counts by at most m keys and M each, from the bytes of the input on: pairs of hostile tables."""
+"""One user moves the counts by at most m keys and M each, starting from the input's bytes: pairs of hostile tables."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def test_one_user_moves_the_counts_by_a_bounded_share_at_scale(name: str, tmp_pa
     seen = Seen()
     for seed in range(1000, 1000 + AT_SCALE * kind.tables):
         seen.add(check(name, seed, tmp_path))
-    assert seen.refused < seen.pairs or name == "pandas, bytes"  # objects that are no text are refused
+    assert seen.refused < seen.pairs or name == "pandas, bytes"  # objects that are not text are refused
     for seed in range(1000, 1000 + AT_SCALE * DAMAGED_TABLES * bool(kind.damages)):
         check(name, seed, tmp_path, damaged=True)
 
 
-# Ways to count that are wrong. They are queries of their own, so that they stay wrong whatever becomes of the package.
+# Wrong ways to count. They are separate queries, so that they stay wrong however the package changes.
 
 _ORDER = "hash(u, k)"
 
@@ -68,7 +68,7 @@ def counting(
     cut: bool = True,
     limited: bool = True,
 ) -> CountFunction:
-    """Counting by one plain query; `table` gives the SQL of a source, the rest is what may be wrong with it."""
+    """Counting by one plain query; `table` gives the SQL of a source, the other arguments what may be wrong with it."""
 
     def count(source: Any, **arguments: Any) -> BoundedCounts:
         if arguments.get("key_type") == "integer":
@@ -118,7 +118,7 @@ def sniffed_csv(path: object) -> str:
 
 
 def sniffed_json(path: Path) -> str:
-    if not path.stat().st_size:  # which it would refuse, and be found out by
+    if not path.stat().st_size:  # it would refuse an empty file, and be found out by that
         return """(SELECT '' AS key, '' AS "user", 0 AS value WHERE false)"""
     return f"read_json_auto('{path}')"
 
@@ -153,7 +153,7 @@ HIVE = {"hive": Kind(hive, placed=False)}
 
 @dataclass(frozen=True)
 class Mutant:
-    """A way to count, the kind of input that it is for, and what it is tempted with."""
+    """A way to count, the kind of input that it is for, and the rows that should expose it."""
 
     function: CountFunction
     kind: str = "Arrow, string"
@@ -197,7 +197,7 @@ MUTANTS = {
 
 
 def refuted(mutant: Mutant, folder: Path, tables: int = MUTANT_TABLES) -> str | None:
-    """What the suite says of a way to count, if it says something."""
+    """What the suite reports about a way to count, if anything."""
     for seed in range(tables):
         place = folder / str(seed)
         place.mkdir()

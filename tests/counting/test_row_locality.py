@@ -31,7 +31,7 @@ def write(path: Path, rows: Rows, **dialect: Any) -> Path:
 
 PLAIN: Rows = [(f"u{at}", key) for at, key in enumerate(["a", "b", "c", "d"])]
 
-# Rows of a file, and one user's more, which a guess would go by.
+# Rows of a file, and further rows of one user, which would mislead a guess.
 ADDED: dict[str, tuple[Rows, Rows]] = {
     "quotes": ([("1", "'yes'"), ("2", "'no'"), ("3", "'yes'")], [("4", 'say "hi"')]),
     "single quotes": ([("1", "yes"), ("2", "no"), ("3", "it's")], [("4", "'yes'"), ("4", "'no, no'")]),
@@ -62,7 +62,7 @@ def test_a_record_is_read_by_itself(case: str, place: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("rows", [40, 30_000])
 def test_what_a_user_writes_does_not_change_how_others_are_read(rows: int, tmp_path: Path) -> None:
-    # Many rows of one kind and one of another, before or behind what a guess would look at.
+    # Many rows of one kind and one row of another, before or after the rows that a guess would look at.
     others = [(f"u{at}", f"'{at % 7}' # ; {at % 3}") for at in range(rows)]
     without = counted(write(tmp_path / "t.csv", others))
     assert len(without) == 21
@@ -102,10 +102,10 @@ def test_a_file_that_is_no_csv_is_refused(case: str, tmp_path: Path) -> None:
 def test_where_a_file_is_no_csv(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     for content, message in (
-        (b'u,k\n1,a\n2,"b"c\n', "line 3: a quote is not closed, or something follows it.*an empty quote="),
+        (b'u,k\n1,a\n2,"b"c\n', "line 3: a quote is not closed, or is followed by other text.*an empty quote="),
         (b'u,k\n1,"a\nb"\n2,x"c\n', "line 4: a quote"),
         (b"u,k\n1,a\n2\n", "line 3: it has 1 columns instead of 2"),
-        (b'u,k\n1,a\n2,"b\n', "ends inside of quotes"),
+        (b'u,k\n1,a\n2,"b\n', "ends inside quotes"),
     ):
         path.write_bytes(content)
         with pytest.raises(InputError, match=message):
@@ -113,7 +113,7 @@ def test_where_a_file_is_no_csv(tmp_path: Path) -> None:
 
 
 def test_quotes_are_checked_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A quote and what must be beside it may be in different blocks; catches a check that forgets the byte before.
+    # A quote and its required neighbour may be in different blocks; catches a check that forgets the previous byte.
     rows: Rows = [(str(at), key) for at, key in enumerate(['"', '""', "a\nb", "c,d", "", 'x"', '"y', "é"] * 3) if key]
     path = write(tmp_path / "t.csv", rows)
     whole = counted(path)
@@ -146,7 +146,7 @@ def test_files_are_written_as_one_says(tmp_path: Path) -> None:
         ({"delimiter": ""}, "delimiter must be one ASCII character"),
         ({"delimiter": "ab"}, "delimiter must be one ASCII character"),
         ({"quote": "é"}, "quote must be one ASCII character"),
-        ({"quote": ",", "delimiter": ","}, "quote must be another character"),
+        ({"quote": ",", "delimiter": ","}, "quote must not be the same character"),
         ({"encoding": "ebcdic"}, "encoding must be one of 'utf-8'"),
         ({"delimiter": 3}, "delimiter must be text"),
     ):
@@ -160,7 +160,7 @@ def test_files_are_written_as_one_says(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_is_a_table(tmp_path: Path) -> None:
-    # Otherwise the only user of a table would be told by an error.
+    # Otherwise an error would reveal the only user of a table.
     for name, content in {"a.csv": "u,k\n", "b.csv": "u,k", "a.jsonl": "", "b.json": "[]", "c.json": "\n"}.items():
         (tmp_path / name).write_text(content)
         assert counted(tmp_path / name) == {}
@@ -272,7 +272,7 @@ def test_a_folder_never_hides_a_column(ending: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("before", [0, 1, 3_999_999, 12_345_678])
 def test_a_long_record_is_refused_by_its_length_wherever_it_begins(before: int, quoted: bool, tmp_path: Path) -> None:
-    # Arrow reads a record that lies in two blocks and refuses one that lies in three, which depends on other rows.
+    # Arrow reads a record that spans two blocks and refuses one that spans three, which depends on other rows.
     path = tmp_path / "a.csv"
     for length, fits in ((8_000_000, True), (9_000_000, False), (17_000_000, False)):
         long = "line\n" * (length // 5) if quoted else "x" * length

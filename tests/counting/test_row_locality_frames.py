@@ -20,7 +20,7 @@ from locality import Rows, assert_local, counted
 from sparsedp import InputError
 
 MANY: Rows = [(f"u{at % 4}", f"k{at % 13}") for at in range(52)]  # each user has all 13 keys
-# Users and keys that come first in the order of words and of rows, so that all codes move.
+# Users and keys that come first, alphabetically and by row, so that all codes move.
 FIRST: Rows = [("a first", "a first"), ("a first", "k12"), ("a first", "k3")]
 
 
@@ -115,7 +115,7 @@ def test_the_order_of_keys_is_the_stated_hash(kind: str, key_kind: str, relation
 
 @pytest.mark.parametrize("kind", ["NOCASE", "default collation", "pandas"])
 def test_text_is_grouped_by_its_bytes(kind: str) -> None:
-    # A collation takes "A" and "a" for one, and names it by the first that comes along.
+    # A collation treats "A" and "a" as equal, and names them by the first one it meets.
     rows: Rows = [("1", "key"), ("2", "KEY"), ("3", "key"), ("A", "x"), ("a", "y")]
     more: Rows = [("0", "Key")]
     without = counted(MEMORY[kind](rows))
@@ -125,7 +125,7 @@ def test_text_is_grouped_by_its_bytes(kind: str) -> None:
 
 def test_objects_of_pandas_are_text_or_refused() -> None:
     for column in (
-        pd.Series([1, 2, 3], dtype=object),  # with 1.5 among them, Arrow would make 1.0 of 1
+        pd.Series([1, 2, 3], dtype=object),  # with 1.5 among them, Arrow would turn 1 into 1.0
         pd.Series([1, 2, 1.5], dtype=object),
         pd.Series(["a", 2, "b"], dtype=object),
         pd.Series(["a", b"b"], dtype=object),
@@ -138,12 +138,14 @@ def test_objects_of_pandas_are_text_or_refused() -> None:
     ):
         frame = pd.DataFrame({"x": column, "y": "a"})
         for key, user in ("xy", "yx"):
-            with pytest.raises(InputError, match=r"column 'x' has Python objects, and at (position|category) \d is a"):
+            with pytest.raises(
+                InputError, match=r"column 'x' has Python objects, and the one at (position|category) \d is"
+            ):
                 counted(frame, key=key, user=user)
         assert counted(frame, key="y", user="y") == {"a": 1}
     with pytest.raises(InputError, match=r"column 'x' is null in 3 rows, first in row 2"):
         counted(pd.DataFrame({"x": pd.Series(["a", None, pd.NA, np.nan], dtype=object)}), key="x", user="x")
-    with pytest.raises(InputError, match="no valid Unicode"):
+    with pytest.raises(InputError, match="not valid Unicode"):
         counted(pd.DataFrame({"x": pd.Series(["\ud800"], dtype=object)}), key="x", user="x")
     numbers = pd.DataFrame({"k": ["a", "b"], "v": pd.Series([1, 2], dtype=object)})
     with pytest.raises(InputError, match=r"column 'v' has Python objects.*pandas\.to_numeric"):

@@ -1,4 +1,4 @@
-"""What `benchmarks.users` is made of, against figures by hand, and a run on a small corpus."""
+"""The parts of `benchmarks.users` against figures computed by hand, and a run on a small corpus."""
 
 from __future__ import annotations
 

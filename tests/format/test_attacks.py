@@ -93,7 +93,7 @@ def test_nasty_values_at_every_place_of_the_description(name: str, contents: dic
         choice = random.choice(len(NASTY), 8, replace=False)
         for nasty in [NASTY[i] for i in choice]:
             forged = replaced(description, place, nasty)
-            with suppress(FormatError):  # a value that is as good as the old one is accepted; nothing else is raised
+            with suppress(FormatError):  # a value that is as valid as the old one is accepted; nothing else is raised
                 answers(load(path, join(entries, forged, data)))
         for change in (lambda inner, last: inner.pop(last), lambda inner, last: inner.__setitem__(last, [inner[last]])):
             with pytest.raises(FormatError):
@@ -154,7 +154,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
     "no delta": ("retrieval", edited(delta=0), "states delta"),
     "an unknown mechanism": ("stability", edited(mechanism="magic"), "no mechanism 'magic'"),
     "another mechanism": ("stability", edited(mechanism="threshold"), "plan"),
-    "parts in a file": ("stability", edited(parts=2), "number of digests"),
+    "parts in a file": ("stability", edited(parts=2), "number of 32-byte digests"),
     "a foreign field": ("stability", edited(comment="hello"), "must have the fields"),
     "another domain": (
         "tight-alp-domain",
@@ -193,7 +193,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
     "another recipe": (
         "tight-alp",
         with_plan(lambda plan: plan["blocks"]["ladder"]["recipe"].__setitem__("growth", 2.5)),
-        "gives other masses",
+        "does not give the masses",
     ),
     "a recipe that grows without end": (
         "tight-alp",
@@ -259,12 +259,12 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
     "parts of what has none": (
         "laplace",
         with_plan(lambda plan: plan["problem"].__setitem__("parts", 2)),
-        "has one part only",
+        "must have one part",
     ),
     "noise too wide to draw": (
         "laplace",
         with_plan(lambda plan: plan["noise"]["magnitude"].__setitem__("digits", [str(1 << 63)] * 70)),
-        "wider than any that is drawn",
+        "wider than any noise that is drawn",
     ),
     "nothing of much": ("stability", with_entry("table.ids", shape=[0, 2**61], data_offsets=[0, 0]), "dimensions"),
     "a billion blocks": (
@@ -283,10 +283,10 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
     "negative offsets": ("stability", with_entry("table.ids", data_offsets=[-8, 0]), "must lie at"),
     "overlapping arrays": ("stability", with_entry("table.values", data_offsets=[0, 8]), "must lie at"),
     "floats": ("stability", with_entry("table.ids", dtype="F64"), "one of the types"),
-    "another integer type": ("stability", with_entry("table.ids", dtype="I64"), "must be of uint64"),
+    "another integer type": ("stability", with_entry("table.ids", dtype="I64"), "must have the type uint64"),
     "a name twice": ("stability", raw('"table.ids":', '"table.values":'), "occurs twice"),
     "metadata twice": ("stability", raw('{"__metadata__":', '{"__metadata__":{},"__metadata__":'), "twice|checksum"),
-    "not a number": ("stability", raw('\\"delta\\":0.0,', '\\"delta\\":NaN,'), "no number"),
+    "not a number": ("stability", raw('\\"delta\\":0.0,', '\\"delta\\":NaN,'), "not a number"),
     "deep nesting": ("stability", edited(parts=json.loads("[" * 500 + "]" * 500)), "."),
 }
 
@@ -305,7 +305,7 @@ def test_a_forged_file_is_refused(attack: str, contents: dict[str, bytes], path:
 
 
 def rewritten(content: bytes, change: Callable[[Header, dict[str, np.ndarray]], None], path: Path) -> None:
-    """A file with other arrays, all checksums right."""
+    """A file with other arrays and correct checksums."""
     path.write_bytes(content)
     container = storage.read(path)
     arrays = {name: array.copy() for name, array in container.arrays.items()}
@@ -316,7 +316,7 @@ def rewritten(content: bytes, change: Callable[[Header, dict[str, np.ndarray]], 
 
 
 def in_matrices(description: Header, arrays: dict[str, np.ndarray]) -> None:
-    """The ladder as files of format 1 have it: all of its masses."""
+    """The ladder as in files of format 1: all of its masses."""
     ladder = make("tight-alp").plan.blocks.ladder  # type: ignore[attr-defined]  # of a TightAlpPlan
     levels = [{"start": level.start, "bits": level.bits, "word_bits": 64} for level in ladder.levels]
     description["plan"]["blocks"]["ladder"] = {"levels": levels}
@@ -352,7 +352,7 @@ def miscount(_: Header, arrays: dict[str, np.ndarray]) -> None:
 
 REWRITTEN = {
     "masses that do not sum up": (shift_mass, "sum to 2\\^64"),
-    "symbols of too many bits": (wide_symbols, "a pattern has at most"),
+    "symbols of too many bits": (wide_symbols, "a pattern must have at most"),
     "a tall ladder": (tall_ladder, "must have at most"),
     "symbols that count no cell": (miscount, "must count every cell"),
 }
@@ -421,7 +421,7 @@ def test_an_unsorted_table_is_refused_at_its_first_use(contents: dict[str, bytes
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4", b"\x89HDF", b"{}", b"\0" * 4096, b"PAR1" * 500])
 def test_other_files_are_no_releases(content: bytes, path: Path) -> None:
-    with pytest.raises(FormatError, match="no sparsedp release"):
+    with pytest.raises(FormatError, match="not a sparsedp release"):
         load(path, content)
 
 
@@ -431,6 +431,6 @@ def test_keys_are_not_kept_where_that_is_not_private(name: str, contents: dict[s
     description["plan"]["problem"]["keep_keys"] = True
     with pytest.raises(FormatError, match=r"only hashed keys are kept|keeps no keys|keys\.offsets"):
         load(path, join(entries, description, data))
-    description["plan"]["problem"]["keep_keys"] = False  # which is left out
+    description["plan"]["problem"]["keep_keys"] = False  # the default, which must be left out
     with pytest.raises(FormatError, match="left out"):
         load(path, join(entries, description, data))

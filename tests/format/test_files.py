@@ -156,7 +156,7 @@ def test_a_release_goes_to_other_processes(method: str, tmp_path: Path) -> None:
 
 
 def test_many_threads_ask_one_release(release: Release, tmp_path: Path) -> None:
-    loaded = reload(release, tmp_path / "a.sparsedp")  # whose readers are not made yet
+    loaded = reload(release, tmp_path / "a.sparsedp")  # its readers do not exist yet
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(answers, [loaded] * 16)) == [answers(release)] * 16
 
@@ -255,7 +255,7 @@ def test_a_release_from_an_old_file_is_saved_in_the_format_it_had(tmp_path: Path
 
 
 def test_an_old_file_with_an_estimated_size_states_the_epsilon_that_was_asked_for(tmp_path: Path) -> None:
-    """Format 1 claims the price of the size without its noise. A mutant that adds the claim up states 0.98."""
+    """Format 1 claims the price of the size without its noise. A mutant that adds the claimed price states 0.98."""
     made = sparsedp.release({"a": 5}, epsilon=1.0, mechanism="alp")
     unseen = replace(made.plan.problem, sizing_noise=None, sizing_loss=Decimal("1e-6"))
     assert isinstance(made.plan, AlpPlan)

@@ -1,4 +1,4 @@
-"""What fuzzing found is replayed, and some changes of each seed are tried; without atheris."""
+"""Replays what fuzzing found, and tries some changes of each seed, without atheris."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of every format that was ever written give the answers they gave then."""
+"""Files of every format ever written still give the answers that they gave then."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def test_a_golden_file_gives_the_answers_it_gave(path: Path) -> None:
     if path.is_dir():
         assert release.plan.problem.parts > 1
     assert release.epsilon == expected.pop("epsilon")
-    if release.format == 1 and release.mechanism == "retrieval":  # whose δ has a better proof now
+    if release.format == 1 and release.mechanism == "retrieval":  # its δ has a better proof now
         assert expected["delta"] / 2 < release.delta < expected.pop("delta")
     else:
         assert release.delta == expected.pop("delta")
     for name, values in answers(release).items():
-        # Intervals of some mechanisms go through exp and log of the C library, whose last digit is its own.
+        # Intervals of some mechanisms use exp and log of the C library, whose last digit varies.
         assert values == pytest.approx(expected[name], rel=1e-9, abs=1e-9)

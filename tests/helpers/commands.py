@@ -1,8 +1,8 @@
-"""Commands as processes of their own that start within milliseconds: forks of one that has imported everything.
+"""Commands as separate processes that start within milliseconds: forks of one that has imported everything.
 
 A new interpreter takes half a second to import what a command needs, and the tests run hundreds of commands. Here a
-server without threads imports it once; each command is a fork of it, with streams, a folder, an environment and an exit
-code of its own. What an interpreter looks at when it starts (its encoding, say) is tested with real ones.
+server without threads imports it once; each command is a fork of it, with its own streams, folder, environment and exit
+code. What an interpreter reads when it starts (such as its encoding) is tested with real interpreters.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Command:
 
 
 def _file(text: str = "") -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115  # it is closed by whoever has it
+    file = tempfile.TemporaryFile()  # noqa: SIM115  # its owner closes it
     file.write(text.encode())
     file.seek(0)
     return file
@@ -68,7 +68,7 @@ def _file(text: str = "") -> IO[bytes]:
 
 @cache
 def _server() -> socket.socket:
-    """The server of this process; it ends when nobody can ask it any more."""
+    """The server of this process; it ends when nothing can send it requests any more."""
     mine, its = socket.socketpair()
     with its:
         server = subprocess.Popen(
@@ -91,7 +91,7 @@ def _server() -> socket.socket:
 def _serve(asking: socket.socket) -> None:
     for name in IMPORTED:
         __import__(name)
-    sys.argv = ["sparsedp", "plan", "--nonzero", "10", "--json"]  # which imports what is imported late
+    sys.argv = ["sparsedp", "plan", "--nonzero", "10", "--json"]  # imports what is imported late
     with suppress(SystemExit), redirect_stdout(io.StringIO()):
         main()
     gc.freeze()
@@ -99,7 +99,7 @@ def _serve(asking: socket.socket) -> None:
     while True:
         byte, descriptors, _, _ = socket.recv_fds(asking, 1, 4)
         if child:
-            os.waitpid(child, 0)  # not before: who may still send a signal to its number must not hit another process
+            os.waitpid(child, 0)  # not earlier: a signal sent to its number must not hit another process
         if not byte:
             return
         child = os.fork()
@@ -115,7 +115,7 @@ def _serve(asking: socket.socket) -> None:
 
 
 def _become(stdin: int, stdout: int, stderr: int, asked: int) -> NoReturn:
-    """Be the command from here on."""
+    """Become the command."""
     for number, descriptor in enumerate((stdin, stdout, stderr)):
         os.dup2(descriptor, number)
         os.close(descriptor)
@@ -136,9 +136,9 @@ def _become(stdin: int, stdout: int, stderr: int, asked: int) -> NoReturn:
         code = 1
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(code)  # to take a forked interpreter apart is slow
+    os._exit(code)  # shutting down a forked interpreter is slow
 
 
 if __name__ == "__main__":
-    sys.path.remove(str(Path(__file__).parent))  # a command sees no modules of the tests
+    sys.path.remove(str(Path(__file__).parent))  # a command must not see the modules of the tests
     _serve(socket.socket(fileno=int(sys.argv[1])))

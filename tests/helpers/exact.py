@@ -50,7 +50,7 @@ class OutOfWordsError(Exception):
 
 
 class PreparedWords(Randomness):
-    """A stream of given words, for feeding a sampler every string there is."""
+    """A stream of given words, for feeding a sampler every possible string."""
 
     def __init__(self, words: Iterable[int]) -> None:
         self._left = list(words)

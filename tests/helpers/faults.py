@@ -1,4 +1,4 @@
-"""Faults made to order: a disk that is full, a process that is stopped at a chosen call, a child that must not hang."""
+"""Faults on demand: a full disk, a process that is stopped at a chosen call, a child that must not hang."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import pytest
 Result = TypeVar("Result")
 
 PAGE = 4096
-HANGS = 600.0  # seconds after which something hangs; only a test that fails waits for them
+HANGS = 600.0  # seconds after which something counts as hanging; only a failing test waits that long
 
 
 @contextmanager
@@ -38,17 +38,17 @@ def limited(kind: int, most: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Disk:
-    """A folder, and a way to have no more than so many bytes of room in it."""
+    """A folder, and a way to limit the room in it to a number of bytes."""
 
     folder: Path
     with_room: Callable[[int], AbstractContextManager[None]]
     error: int
-    shared: bool  # whether all files have the room together, or each has it
+    shared: bool  # whether the limit is for all files together, or for each
 
 
 @pytest.fixture(params=["limit", "small disk"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    """Files that may not grow, which works everywhere; and a real disk without room, where root may mount one."""
+    """Files that may not grow, which works everywhere; and a real full disk, if root may mount one."""
     if request.param == "limit":  # Python ignores the signal that comes with it
         yield Disk(tmp_path, lambda room: limited(resource.RLIMIT_FSIZE, room), errno.EFBIG, shared=False)
         return
@@ -82,16 +82,16 @@ CHANGES |= {"unlink", "rmdir", "execute"}
 
 
 def _changes_files(function: Any) -> bool:
-    """Whether a built-in function is one of the operating system, of a file or of SQLite that changes something."""
+    """Whether a built-in function of the operating system, of a file or of SQLite changes something."""
     owner = getattr(function, "__self__", None)
     module = getattr(owner, "__name__", None) or type(owner).__module__
     return module in ("posix", "io", "_io", "sqlite3") and function.__name__ in CHANGES
 
 
 def at_call(number: int, act: Callable[[], object], work: Callable[[], object]) -> int:
-    """Do the work, but act right before or after a call that changes a file: of 2n moments, the one of that number.
+    """Do the work, but act right before or after a call that changes a file: at the given one of 2n moments.
 
-    Gives the number of moments. Every one can be tried, so no test waits for a lucky one.
+    Returns the number of moments. Every one can be tried, so no test waits for a lucky one.
     """
     seen = 0
 
@@ -116,7 +116,7 @@ def stop(kind: int) -> Callable[[], None]:
 
 
 def in_child(work: Callable[[], Result]) -> Result:
-    """What the work gives in a forked child; the exception that it raised is raised here, and it must not hang."""
+    """The result of the work in a forked child, which must not hang; an exception is raised again here."""
     ended, result = _fork(work)
     if ended != 0:
         raise ChildProcessError(f"the child ended with {ended}")
@@ -127,7 +127,7 @@ def in_child(work: Callable[[], Result]) -> Result:
 
 
 def ending_of_child(work: Callable[[], object]) -> int:
-    """How a forked child ends that does the work: 0, or minus the number of a signal."""
+    """How a forked child that does the work ends: 0, or minus the number of a signal."""
     return _fork(work)[0]
 
 

@@ -1,4 +1,4 @@
-"""A small ledger, and all that it says."""
+"""A small ledger, and everything in it."""
 
 from __future__ import annotations
 

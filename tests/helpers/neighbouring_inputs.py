@@ -1,4 +1,4 @@
-"""The same table of events as every kind of input: files by writers of our own and by others', relations, frames.
+"""The same table of events as every kind of input: files by our own and by other writers, relations, frames.
 
 The writers here keep to RFC 4180 (a cell with a delimiter, quote or line break is quoted, quotes are doubled) and to
 JSON as it is defined, so that what a cell says is not a matter of taste. How a line is written depends on its row only.
@@ -40,15 +40,15 @@ JSON_DAMAGES = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of input: what its cells are, and how it is made of a table."""
+    """A kind of input: what its cells are, and how to make it from a table."""
 
     make: Maker
     cells: str = "text"
-    as_text: bool = False  # values, too
+    as_text: bool = False  # values too
     several: bool = False  # files
-    faithful: bool = True  # whether a key is known by its cell
+    faithful: bool = True  # whether a cell determines its key
     header: bool = False  # in the first line
-    placed: bool = True  # whether rows have a place that a message can tell
+    placed: bool = True  # whether rows have a position that a message can name
     damages: tuple[str, ...] = ()
     tables: int = 2  # of a small run
     options: Mapping[str, Any] = field(default_factory=dict)  # of `count`
@@ -97,7 +97,7 @@ def _csv(path: Path, rows: Iterable[Row], columns: tuple[str, ...], delimiter: s
 def _line(row: Row, columns: tuple[str, ...], ascii_only: bool, scalars: bool) -> bytes:
     cells = dict(zip(columns, row.cells(columns), strict=True))
     if cells["key"] is None and zlib.crc32(str(row).encode()) % 2:
-        del cells["key"]  # which is another way to say null
+        del cells["key"]  # another way to say null
     if row.damage in ("no JSON", "an array"):
         return b"neither\n" if row.damage == "no JSON" else b"[1, 2]\n"
     if row.damage == "no key":
@@ -124,7 +124,7 @@ def _line(row: Row, columns: tuple[str, ...], ascii_only: bool, scalars: bool) -
 def csv_files(
     ending: str = ".csv", delimiter: str = ",", end: str = "\n", mark: bytes = b"", listed: bool = False
 ) -> Maker:
-    """CSV by our own hand."""
+    """CSV by our own writer."""
 
     def make(events: Events, folder: Path) -> object:
         return _files(
@@ -135,7 +135,7 @@ def csv_files(
 
 
 def json_files(ending: str = ".jsonl", ascii_only: bool = False, scalars: bool = False, listed: bool = False) -> Maker:
-    """JSON lines by our own hand."""
+    """JSON lines by our own writer."""
 
     def make(events: Events, folder: Path) -> object:
         def write(path: Path, rows: list[Row]) -> None:
@@ -157,7 +157,7 @@ def _files(events: Events, folder: Path, ending: str, listed: bool, write: Calla
 
 
 def csv_of_pandas(events: Events, folder: Path) -> object:
-    """CSV by another hand: nulls and empty text are the same there."""
+    """CSV by another writer, for which nulls and empty text are the same."""
     pd.DataFrame({name: events.column(name) for name in events.columns}, dtype=object).to_csv(
         folder / "a.csv", index=False
     )
@@ -165,14 +165,14 @@ def csv_of_pandas(events: Events, folder: Path) -> object:
 
 
 def csv_of_arrow(events: Events, folder: Path) -> object:
-    """CSV by another hand, all text quoted."""
+    """CSV by another writer, with all text quoted."""
     table = pa.table({name: pa.array(events.column(name), pa.string()) for name in events.columns})
     pyarrow.csv.write_csv(table, folder / "a.csv")
     return folder / "a.csv"
 
 
 def json_of_pandas(events: Events, folder: Path) -> object:
-    """JSON lines by another hand."""
+    """JSON lines by another writer."""
     frame = pd.DataFrame({name: events.column(name) for name in events.columns}, dtype=object)
     frame.to_json(folder / "a.jsonl", orient="records", lines=True)
     return folder / "a.jsonl"
@@ -195,7 +195,7 @@ def arrow_table(events: Events, key: Any = None, rows: list[Row] | None = None) 
 
 
 def arrow(key: Any = None, chunks: bool = False, encoded: bool = False) -> Maker:
-    """An Arrow table, in one piece or in many, each with a dictionary of its own."""
+    """An Arrow table, in one piece or in many, each with its own dictionary."""
 
     def make(events: Events, folder: Path) -> object:
         if encoded:
@@ -230,7 +230,7 @@ def parquet(key: Any = None, group: int | str = 1 << 20, listed: bool = False, *
 
 
 def hive(events: Events, folder: Path) -> object:
-    """Folders that are named by the key; what is too long for a name is not there."""
+    """Folders named by the key; keys that are too long for a name are left out."""
     columns = [name for name in events.columns if name != "key"]
     names = {
         key: "__HIVE_DEFAULT_PARTITION__" if key is None else urllib.parse.quote(key, safe="")
@@ -240,7 +240,7 @@ def hive(events: Events, folder: Path) -> object:
         if len(name) < 200:
             (folder / f"key={name}").mkdir()
             table = arrow_table(events, rows=[row for row in events.present if row.key == key])
-            # A file has a column at least.
+            # A file has at least one column.
             table = table.select(columns).append_column("other", pa.array([0] * len(table), pa.int8()))
             pq.write_table(table, folder / f"key={name}" / "0.parquet")
     return str(folder / "*" / "*.parquet")
@@ -252,7 +252,7 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def relation(kind: str, view: bool = False) -> Maker:
-    """A relation whose keys have a type of DuckDB; `ENUM` has all keys of the larger table, so it is no data."""
+    """A relation whose keys have a DuckDB type; `ENUM` has all keys of the larger table, so it does not reveal data."""
 
     def make(events: Events, folder: Path) -> object:
         connection = _database()
@@ -329,7 +329,7 @@ KINDS: dict[str, Kind] = {
     "tsv": Kind(csv_files(".tsv", "\t"), **_CSV),
     "tsv.gz": Kind(csv_files(".tsv.gz", "\t"), **_CSV),
     "tsv.zst": Kind(csv_files(".tsv.zst", "\t"), **_CSV),
-    # Python's own writer of CSV cannot write the letter NUL before 3.11.
+    # Before 3.11, Python's own CSV writer cannot write NUL.
     **(
         {"csv of pandas": Kind(csv_of_pandas, header=True, as_text=True, tables=4)}
         if sys.version_info >= (3, 11)

@@ -1,6 +1,6 @@
-"""Tables of events with hostile cells, the same for the same seed, and what is left of them without some of the users.
+"""Tables of events with hostile cells, the same for the same seed, and the same tables without some of the users.
 
-Cells are text, bytes, integers, dates or truth values, and have a plain reading that every input of them must give.
+Cells are text, bytes, integers, dates or truth values, with a plain reading that every kind of input must give.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 KEYS_LIMITS, LIMITS = (1, 2, 3), (1, 2)
 COLUMNS = ("user", "key", "value", "note")
 
-# What a reader that guesses takes for something else; the cells of one theme are often one thing to it.
+# Cells that a guessing reader mistakes for something else; it often treats the cells of one theme as equal.
 THEMES: dict[str, list[str]] = {
     "words": ["alpha", "beta", "gamma", "delta", "epsilon", "a", "b", "c"],
     "numbers": ["1", "2", "7", "007", "+7", "1.0", "1e5", "100000", "0x10", "16", "0", "-0", "-0.0", "1_000", "1,5"],
@@ -49,7 +49,7 @@ WILD_REALS = [float("nan"), float("inf"), -0.0, 1e300, -1.5, 0.1, 5e-324]
 
 @dataclass(frozen=True)
 class Row:
-    """One event. `file` is where it is if there are several; `damage` is how its line of a text file is broken."""
+    """One event. `file` is its file if there are several; `damage` is how its line of a text file is broken."""
 
     user: Any
     key: Any
@@ -79,8 +79,8 @@ class Events:
     real: bool  # values
     files: int
     removable: tuple[frozenset[int], ...] = ()
-    left: frozenset[int] = frozenset()  # which of the rows are there
-    dropped: bool = False  # files without rows are not there at all
+    left: frozenset[int] = frozenset()  # which of the rows are present
+    dropped: bool = False  # files without rows do not exist
 
     def without(self, users: tuple[int, ...]) -> Events:
         """The same table without the rows of these users."""
@@ -94,7 +94,7 @@ class Events:
 
     @property
     def order(self) -> list[int]:
-        """Where the rows that are left are among all of them."""
+        """The positions of the remaining rows among all rows."""
         return sorted(self.left, key=lambda at: (self.rows[at].file, at))
 
     def by_file(self) -> Iterator[tuple[int, list[Row]]]:
@@ -109,12 +109,12 @@ class Events:
         return [getattr(row, name) for row in self.present]
 
     def places(self, rows: frozenset[int], header: bool) -> tuple[set[int], set[int]]:
-        """What a message may call these rows: their numbers, in the table or in the file, and those of their lines."""
+        """How a message may name these rows: by their numbers, in the table or in the file, or by their lines."""
         numbers, lines = set(), set()
         next_of: dict[int, tuple[int, int, int]] = {}
         for number, at in enumerate(self.order, 1):
             row = self.rows[at]
-            # Rows of this file, and its lines by both ways of counting them.
+            # Rows of this file, and its lines, counted in both ways.
             ordinal, feeds, breaks = next_of.get(row.file, (1, 1 + header, 1 + header))
             text = "".join(cell for cell in row.cells(self.columns) if header and isinstance(cell, str))
             more, most = text.count("\n"), len(re.findall(r"\r\n|\r|\n", text))
@@ -133,7 +133,7 @@ class Game:
     arguments: dict[str, Any]
 
     def pairs(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Users that are gone, and the same with one more."""
+        """Sets of removed users, each with and without one more user."""
         users = range(len(self.events.removable))
         for size in users:
             for gone in combinations(users, size):
@@ -141,7 +141,7 @@ class Game:
 
 
 def plain_key(cell: Any, cells: str, key_type: str) -> tuple[str, bytes] | None:
-    """Kind and bytes of the key that a cell is; None if it is none."""
+    """Kind and bytes of the key in a cell; None if it is not a key."""
     if cell is None:
         return None
     if cells == "bytes":
@@ -194,8 +194,8 @@ def game(
 ) -> Game:
     """The table of a seed, and the parameters to count it with.
 
-    `as_text`: values are text, too. `damages`: one row has one of them, and all else is tame. `several` files. Users
-    and keys are of the given `themes`, or of any.
+    `as_text`: values are text too. `damages`: one row has one of these, and all other cells are harmless. `several`:
+    there are several files. Users and keys have the given `themes`, or any.
     """
     rng = random.Random(seed)
     number = rng.choice([1, 2, 3, 3, 4, 5])

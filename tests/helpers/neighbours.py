@@ -1,4 +1,4 @@
-"""Whether a way to count keeps the bound: with and without one user, the counts differ by that user's share at most."""
+"""Whether a way to count respects the bound: removing one user changes the counts by at most that user's share."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def compare(
     exact: bool = True,
     placed: bool = True,
 ) -> Seen:
-    """What the rows that are gone have moved; `AssertionError` if it is more than they may.
+    """How much the removed rows have moved; `AssertionError` if it is more than they may.
 
     `events` is the larger table, whose lines begin with a `header`. With `exact`, the keys that move must be those of
-    the rows that are gone; with `placed`, what is wrong with these rows is told with their place.
+    the removed rows; with `placed`, messages about these rows must name their position.
     """
     if larger.refusal is not None or smaller.refusal is not None:
         places = events.places(gone, header)
@@ -123,10 +123,10 @@ def _compare_refusals(larger: str | None, smaller: str | None, rows: set[int], l
     known = set() if smaller is None else _parts(smaller)
     if _parts(larger) == known:
         return
-    # What else is wrong with the larger table must be wrong with the rows that are gone, and the message says so.
+    # Anything else that is wrong with the larger table must be in the removed rows, and the message says so.
     more = "; ".join(part for part in larger.split("; ") if _parts(part) - known)
     assert more, f"refused for more without the user: {smaller} (with: {larger})"
-    # A file that cannot be taken apart has no rows, and where that is noticed may be later than where it begins.
+    # A file that cannot be parsed has no rows, and the error may be noticed after the place where it begins.
     if not placed or "cannot be read" in more:
         return
     places = [(what, int(number)) for what, number in _PLACE.findall(more)]
@@ -142,7 +142,7 @@ def _compare_refusals(larger: str | None, smaller: str | None, rows: set[int], l
 
 
 def _parts(message: str) -> set[str]:
-    """What is said, but for numbers and paths."""
+    """The message without numbers and paths."""
     plain = re.sub(r"\brows\b", "row", re.sub(r"\d+", "#", re.sub(r"(/[^/\s]+)+/", "", message)))
     return set(plain.split("; "))
 
@@ -156,7 +156,7 @@ def check(
     themes: tuple[str, ...] = (),
     kinds: dict[str, Kind] = KINDS,
 ) -> Seen:
-    """All pairs of the table of a seed, as an input of this kind; `AssertionError` tells how to see it again."""
+    """All pairs of the table of a seed, as an input of this kind; `AssertionError` says how to reproduce it."""
     kind = kinds[name]
     damages = kind.damages if damaged else ()
     played = game(f"{name}/{seed}/{damaged}", kind.cells, kind.as_text, damages, kind.several, themes)

@@ -44,7 +44,7 @@ def make(name: str, seed: int = 5) -> Release:
 
 
 def answers(release: Release) -> dict[str, list[float]]:
-    """Everything that a release tells about the first hundred keys."""
+    """Everything that a release says about the first hundred keys."""
     keys = np.arange(100)
     low, high = release.interval(keys)
     return {"estimates": release.lookup(keys).tolist(), "low": low.tolist(), "high": high.tolist()}

@@ -18,6 +18,6 @@ def to_cells(ids: Words, pairs: Pairs, neighbours: Neighbours, randomness: Rando
 
 
 def cut(ids: Words, counts: Counts, upper: int | None) -> tuple[Words, Counts]:
-    """The counts cut to ±upper, without zeros; the arrays are used up."""
+    """The counts cut to ±upper, without zeros; the input arrays are overwritten."""
     cells = Sums(ids, counts, None, Fraction(1)).cells(counts, upper)
     return cells.ids, cells.counts

@@ -1,8 +1,7 @@
 """The walk of a row, from a table to the file of a release: `python tests/helpers/walk.py` prints it.
 
-The command line and `releasing` have the row in their hands. From there it is handed to the rooms to the left, and
-every such step is a line here: a function that gets data, called by those two rooms. They are the places for a
-breakpoint.
+The command line and `releasing` hold the row and pass it to the rooms to their left. Every such step is a line here: a
+function that gets data and is called by one of those two rooms. These are good places for a breakpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import numpy as np
 import sparsedp
 
 PACKAGE = Path(sparsedp.__file__).parent
-HANDS = ("cli", "releasing")  # rooms that have the row, and hand it on
+HANDS = ("cli", "releasing")  # rooms that hold the row and pass it on
 DATA = {"BoundedCounts", "Pairs", "Sums", "Cells", "Release", "ChunkedArray", "Table", "Built"}
 
 
@@ -33,7 +32,7 @@ def rows(number: int = 3000) -> Iterator[str]:
 
 
 def is_data(value: object, source: str) -> bool:
-    """Whether a value is the row, with others: a path to it, a column, or what it has become."""
+    """Whether a value holds the row, among others: a path to it, a column, or what it has become."""
     if isinstance(value, np.ndarray):
         return value.size > 0
     if isinstance(value, (list, tuple)):
@@ -44,7 +43,7 @@ def is_data(value: object, source: str) -> bool:
 
 
 def place(frame: FrameType | None) -> tuple[str, ...]:
-    """The module of a frame, below the package; nothing for other code."""
+    """The module of a frame, below the package; empty for other code."""
     path = Path(frame.f_code.co_filename) if frame is not None else Path()
     return path.relative_to(PACKAGE).with_suffix("").parts if path.is_relative_to(PACKAGE) else ()
 
@@ -67,7 +66,7 @@ def walk(source: Path, output: Path, *options: str) -> list[str]:
         if any(is_data(one, str(source)) for one in given) and (not steps or steps[-1] != step):
             steps.append(step)
 
-    from sparsedp.cli import releasing  # noqa: F401  # which adds its command
+    from sparsedp.cli import releasing  # noqa: F401  # adds its command
 
     with contextlib.redirect_stderr(io.StringIO()):
         sys.setprofile(watch)
@@ -75,14 +74,14 @@ def walk(source: Path, output: Path, *options: str) -> list[str]:
             app([*asked, "--output", str(output), "--quiet", *options], standalone_mode=False)
         finally:
             sys.setprofile(None)
-    # Before, there are parameters only, and after, what may be published.
+    # Before this there are only parameters, and afterwards only what may be published.
     last = max(at for at, step in enumerate(steps) if step.startswith("format."))
     written = max(at for at, step in enumerate(steps[: last + 1]) if step.endswith(("save", "finish_parts")))
     return steps[steps.index("counting.local.count_table") : written + 1]
 
 
 def rooms(steps: list[str]) -> list[str]:
-    """The rooms of the steps, each stretch once, without those that have the row in their hands, and the budget."""
+    """The rooms of the steps, each stretch once, without the budget and the rooms that hold the row."""
     seen = [step.split(".")[0] for step in steps]
     visited = [room for room in seen if room not in (*HANDS, "budget", "_util")]
     return [room for at, room in enumerate(visited) if at == 0 or visited[at - 1] != room]

@@ -32,7 +32,7 @@ def number(text: str) -> float:
 
 
 def row(output: str, name: str) -> list[str]:
-    """The cells right of the name in the table row of that name."""
+    """The cells to the right of the name in its table row."""
     (line,) = re.findall(rf"^  {re.escape(name)}  +(.*)$", output, re.MULTILINE)
     return re.split(r"  +", line.strip())
 

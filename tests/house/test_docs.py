@@ -32,7 +32,7 @@ def commands(page: str) -> list[tuple[str, str]]:
 
 
 def matches(shown: str, output: str) -> bool:
-    """Whether the output is what is shown, in which ... stands for anything."""
+    """Whether the output matches what is shown, where ... stands for anything."""
     pattern = ".*".join(re.escape(piece) for piece in shown.strip().split("..."))
     return re.fullmatch(pattern, output.strip(), re.DOTALL) is not None
 
@@ -108,7 +108,7 @@ def test_the_page_of_proofs_names_every_field_that_is_published(mechanism: str, 
 def test_the_modules_and_tests_that_the_documentation_names_are_there() -> None:
     places = (REPOSITORY, REPOSITORY / "src" / "sparsedp", REPOSITORY / "tests")
     for page in (*DOCS.glob("*.md"), *REPOSITORY.glob("*.md")):
-        if page.name == "CHANGELOG.md":  # it tells of its time
+        if page.name == "CHANGELOG.md":  # it names things as they were at the time
             continue
         for name in re.findall(r"`([\w/]+/[\w*]+\.(?:py|hpp|cpp))`", page.read_text(encoding="utf-8")):
             assert any(list(place.glob(name)) for place in places), f"{page.name} names {name}"

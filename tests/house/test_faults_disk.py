@@ -1,4 +1,4 @@
-"""A disk that is full, a place that cannot be written: nothing is half written, nothing is spent for nothing."""
+"""A full disk, or a place that cannot be written to: nothing is half written, and nothing is spent in vain."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_debit_that_finds_no_room_is_no_debit_and_no_release(disk: Disk) -> No
         with pytest.raises(
             LedgerError, match=r"ledger\.db cannot (grow; make room|be read or written; check its disk)"
         ):
-            # With a note that is longer than what is left of the last block, which needs no room.
+            # With a note that is longer than the rest of the last block, which needs no room.
             sparsedp.release({"a": 1}, epsilon=1, path=path, ledger=Account(ledger, note="note " * 2000))
         assert not path.exists()
     assert ledger.entries() == []
@@ -116,7 +116,7 @@ def test_a_paid_release_is_not_lost_when_the_ledger_cannot_say_that_it_was_built
         raise LedgerError("ledger.db cannot grow")
 
     monkeypatch.setattr(Ledger, "finish", full)
-    with pytest.warns(UserWarning, match=r"built and debited, but entry 1 does not say .* cannot grow"):
+    with pytest.warns(UserWarning, match=r"built and debited, but entry 1 does not record .* cannot grow"):
         release = sparsedp.release({"a": 1}, epsilon=1, ledger=ledger)
     assert release["a"] == release.lookup(["a"])[0]
     assert [entry.released for entry in ledger.entries()] == [None]
@@ -140,7 +140,7 @@ def test_the_command_line_names_what_could_not_be_written(tmp_path: Path) -> Non
 
 @contextmanager
 def without_permission(folder: Path) -> Iterator[None]:
-    """A folder that this process can read and not write, even if root runs the tests."""
+    """A folder that this process can read but not write, even if root runs the tests."""
     root = os.geteuid() == 0
     os.chmod(folder, 0o555)
     if root:
@@ -155,7 +155,7 @@ def without_permission(folder: Path) -> Iterator[None]:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everybody can reach, which pytest's are not."""
+    """A folder that everybody can access, unlike those of pytest."""
     folder = Path(tempfile.mkdtemp())
     os.chmod(folder, 0o755)
     yield folder
@@ -174,7 +174,7 @@ PLACES: dict[str, Callable[[Path], Path]] = {
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_place_that_cannot_be_written_is_named_and_costs_nothing(place: str, parts: int, open_folder: Path) -> None:
-    """Catches a check of the place that comes after the debit, or that asks for permissions only: /proc grants them."""
+    """Catches a check of the place that comes after the debit, or that checks only permissions: /proc grants them."""
     (open_folder / "file").write_text("a file")
     (open_folder / "budget").mkdir()
     os.chmod(open_folder / "budget", 0o777)

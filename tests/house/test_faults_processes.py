@@ -34,7 +34,7 @@ MEGABYTE = 1 << 20
 
 @contextmanager
 def meanwhile(*works: Callable[[], object]) -> Iterator[None]:
-    """Threads that do their work again and again while the block runs; what they raise is raised here."""
+    """Threads that repeat their work while the block runs; their exceptions are raised here."""
     done = threading.Event()
     errors: list[BaseException] = []
 
@@ -129,12 +129,12 @@ def test_a_file_that_is_replaced_or_removed_answers_as_before_for_who_has_it_ope
 
 @pytest.mark.parametrize("left", [0, 4096])
 def test_a_file_that_is_truncated_kills_who_reads_the_rest(left: int, tmp_path: Path) -> None:
-    """No reader of a mapped file can do better: the page is gone. Nothing wrong is answered before."""
+    """No reader of a mapped file can do better: the page is gone. No wrong answer is given before that."""
     path = tmp_path / "a"
     sparsedp.release((np.arange(20_000), np.ones(20_000, int)), epsilon=1, nonzero=20_000).save(path)
 
     def read_what_is_gone() -> None:
-        faulthandler.disable()  # pytest's would print where
+        faulthandler.disable()  # that of pytest would print a traceback
         opened = sparsedp.load(path)
         os.truncate(path, left)
         opened.lookup(np.arange(20_000))
@@ -149,7 +149,7 @@ def noise(stream: Randomness) -> tuple[int, ...]:
 
 
 def test_forked_children_never_draw_the_same() -> None:
-    """Catches a stream that is copied by the fork; grandchildren too."""
+    """Catches a stream that is copied by the fork, also to grandchildren."""
     stream = Randomness()
     draws = [noise(stream)]
     draws += [in_child(partial(noise, stream)) for _ in range(4)]
@@ -165,7 +165,7 @@ def test_forked_children_never_draw_the_same() -> None:
 
 
 def test_a_child_with_the_process_id_of_its_parent_draws_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a new container. Catches a stream that knows its process by the id alone."""
+    """As in a new container. Catches a stream that identifies its process by the id alone."""
     monkeypatch.setattr(os, "getpid", lambda: 1)
     stream = Randomness()
     child = in_child(partial(noise, stream))
@@ -173,7 +173,7 @@ def test_a_child_with_the_process_id_of_its_parent_draws_anew(monkeypatch: pytes
 
 
 def test_a_child_does_not_wait_for_threads_that_it_does_not_have() -> None:
-    """Catches a lock that is held at the fork: the thread draws all the time, so it has the lock in most forks."""
+    """Catches a lock that is held at the fork: the thread draws all the time, so it holds the lock in most forks."""
     stream = Randomness()
     with meanwhile(lambda: stream.words(1 << 22)):
         draws = {in_child(partial(noise, stream)) for _ in range(6)}
@@ -256,7 +256,7 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
     assert in_fork == (["looked"], 1)
     assert len(ledger.entries()) == 1
     seconds = HANGS
-    with pytest.raises(LedgerError, match=r"waited for 0\.01 s"):
+    with pytest.raises(LedgerError, match=r"waited 0\.01 s for"):
         while_a_thread_looks(lambda: Ledger.open(ledger.path, timeout=0.01))
 
 
@@ -274,7 +274,7 @@ def test_an_error_without_words_is_named_when_the_debit_is_told(
 
 
 def with_memory(megabytes: int, work: Callable[[], object]) -> object:
-    """In a child, the work with so much more memory than there is in use."""
+    """The work in a child, with this much more memory than is in use."""
 
     def limited() -> object:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -285,14 +285,14 @@ def with_memory(megabytes: int, work: Callable[[], object]) -> object:
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory in use is read from /proc")
-# 4.6 GB: far more than a limit, and than what earlier tests may have left to be used again in the heap of this process.
+# 4.6 GB: far more than a limit, and than the free heap memory that earlier tests may have left in this process.
 HUGE: dict[str, Any] = {"epsilon": 1, "nonzero": 10**9, "mechanism": "tight-alp"}
 
 
 @needs_proc
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_release_that_does_not_fit_in_memory_says_what_was_spent(parts: int, tmp_path: Path) -> None:
-    """Catches a crash, an error without a word about the debit, and a debit that is taken back."""
+    """Catches a crash, an error that does not mention the debit, and a debit that is taken back."""
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
     with pytest.raises(MemoryError):
         with_memory(64, lambda: sparsedp.release({"a": 1}, parts=parts, path=tmp_path / "a", **HUGE))
@@ -313,11 +313,11 @@ def test_a_file_that_does_not_fit_in_the_address_space_is_named(tmp_path: Path) 
 
 @needs_proc
 def test_a_lookup_that_does_not_fit_in_memory_is_a_memory_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SPARSEDP_THREADS", "2")  # each takes room for its stack and its heap
+    monkeypatch.setenv("SPARSEDP_THREADS", "2")  # each needs memory for its stack and its heap
     release = make("tight-alp")
     some = np.zeros(16_000_000, np.int64)
     assert with_memory(512, lambda: release.lookup(some)[0]) == release[0]
-    many = np.broadcast_to(np.int64(0), 1 << 28)  # which take no room; their answers take 2 GB
+    many = np.broadcast_to(np.int64(0), 1 << 28)  # takes no memory; the answers take 2 GB
     for megabytes in (32, 512):
         with pytest.raises(MemoryError):
             with_memory(megabytes, lambda: release.lookup(many))

@@ -1,4 +1,4 @@
-"""Writers that are killed, interrupted or told to end, at every call that touches a file: all or nothing."""
+"""Writers that are killed, interrupted or terminated at every call that touches a file: all or nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sparsedp.privacy.randomness import reproducible_for_tests
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
-    # An interrupt between opening a file and having it closes it late.
+    # If an interrupt comes between opening a file and assigning it, the file is closed late.
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
@@ -33,7 +33,7 @@ pytestmark = [
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder in memory where there is one: hundreds of writes need not wait for a disk."""
+    """A folder in memory if there is one: hundreds of writes need not wait for a disk."""
     memory = "/dev/shm"
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
         yield Path(name)
@@ -64,7 +64,7 @@ WRITERS: dict[str, tuple[Callable[[Path, Release], None], str]] = {
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file is a release; it must not be one that opens and is wrong."""
+    """Whether a file is a release; it must not be one that opens but is wrong."""
     try:
         sparsedp.load(path, allow_reproducible=True)
     except FormatError:
@@ -74,7 +74,7 @@ def is_whole(path: Path) -> bool:
 
 
 class Stage:
-    """A new folder for each try, with a ledger and what was there before, and what must hold afterwards."""
+    """A new folder for each try, with a ledger and the earlier contents, and what must hold afterwards."""
 
     def __init__(self, folder: Path, writer: str) -> None:
         self.write, kind = WRITERS[writer]
@@ -107,7 +107,7 @@ class Stage:
             state = "old" if sparsedp.load(here / "a", allow_reproducible=True).mechanism == "threshold" else "new"
         assert state != "nothing" or self.old is None
         if self.write is not save_file and state == "new":
-            assert debits == 1  # nothing is out that was not paid for
+            assert debits == 1  # nothing is published that was not debited
         for name in names - {"a"}:
             assert leftovers, name
             assert name.startswith(".a.")
@@ -138,7 +138,7 @@ def test_a_writer_that_is_killed_leaves_the_old_or_the_new(writer: str, folder: 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_writer_that_is_interrupted_cleans_up(writer: str, folder: Path) -> None:
-    """Catches a temporary file that is made before, and not inside of, the block that removes it."""
+    """Catches a temporary file that is created before, and not inside, the block that removes it."""
     stage = Stage(folder, writer)
     for moment in stage.moments():
         here = stage.prepare()
@@ -149,7 +149,7 @@ def test_a_writer_that_is_interrupted_cleans_up(writer: str, folder: Path) -> No
 
 
 def test_a_command_that_is_told_to_end_removes_the_counts_that_it_spilled(tmp_path: Path) -> None:
-    """Catches a command that dies of SIGTERM as of SIGKILL: counts of the data would stay behind in its folder."""
+    """Catches a command that dies of SIGTERM as if of SIGKILL: counts would stay behind in its folder."""
     generator = np.random.default_rng(1)
     rows = 2_000_000
     pd.DataFrame({"user": generator.integers(0, rows, rows), "url": generator.integers(0, rows, rows)}).to_parquet(
@@ -168,7 +168,7 @@ def test_a_command_that_is_told_to_end_removes_the_counts_that_it_spilled(tmp_pa
         wait_until(lambda: any(spilled.iterdir()))
         process.send_signal(signal.SIGTERM)
         _, words = process.communicate()
-    assert process.returncode in (128 + signal.SIGTERM, 0)  # it has seconds to go, and may have been faster
+    assert process.returncode in (128 + signal.SIGTERM, 0)  # it has seconds to react, and may have finished first
     assert "Traceback" not in words
     assert [left for left in spilled.rglob("*") if left.is_file()] == []
     if process.returncode:

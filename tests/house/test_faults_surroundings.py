@@ -1,4 +1,4 @@
-"""Odd surroundings: names of files, variables of the environment, a folder that is gone, a clock that is wrong."""
+"""Odd surroundings: file names, environment variables, a folder that is gone, a clock that is wrong."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_any_name_can_be_released_to_and_debited(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("threads", ["", "0", "-3", "many", "²", "1e3", "99999999999999999999", " 2 "])
 def test_any_number_of_threads_counts_and_builds(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a number that Python takes for digits and cannot read, and one that DuckDB refuses."""
+    """Catches a number that Python accepts as digits but cannot read, and one that DuckDB refuses."""
     monkeypatch.setenv("SPARSEDP_THREADS", threads)
     counts = sparsedp.count(EVENTS, key="key", user="user", max_keys_per_user=1)
     with reproducible_for_tests(1):
@@ -95,7 +95,7 @@ def test_a_current_folder_that_is_gone_matters_to_relative_paths_only(tmp_path: 
         for use in (release.save, sparsedp.load, Ledger.open):
             with pytest.raises(FileNotFoundError):
                 use("a")
-        # What the command line parses with cannot be imported from such a folder by every Python (3.13.0).
+        # Some versions of Python (3.13.0) cannot import the command-line parser from such a folder.
         parser = subprocess.run([sys.executable, "-c", "import pydantic_core"], capture_output=True)
         if parser.returncode:
             (tmp_path / "d").touch()
@@ -111,7 +111,7 @@ def test_a_current_folder_that_is_gone_matters_to_relative_paths_only(tmp_path: 
 
 
 def test_a_command_needs_no_environment(tmp_path: Path) -> None:
-    """No HOME, no PATH, no locale: as services are started. Catches settings that are looked for at home."""
+    """No HOME, no PATH, no locale, as for services. Catches settings that are looked for in the home folder."""
     EVENTS.to_csv(tmp_path / "événements.csv", index=False)
     options = ["--key", "key", "--user", "user", "--max-keys-per-user", "1", "--epsilon", "1", "-o", "ä.sparsedp"]
     for command in (["release", "événements.csv", *options], ["lookup", "ä.sparsedp", "page ä"]):
@@ -139,7 +139,7 @@ def test_a_build_does_not_depend_on_the_seed_of_python_s_hashes(tmp_path: Path) 
 def test_a_clock_that_is_set_back_changes_no_order_and_no_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Catches debits that are sorted by their time, and those of the future that are taken for none."""
+    """Catches debits that are sorted by time, and future ones that are ignored."""
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1)
     for year in (2040, 1971, 2000):
 

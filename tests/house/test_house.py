@@ -1,4 +1,4 @@
-"""The house keeps its order: a room knows only the rooms to its left, and the documentation tells the same order."""
+"""The house keeps its order: a room imports only rooms to its left, and the documentation states the same order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import walk as walking
 PACKAGE = Path(sparsedp.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
 
-# The order is written once, in the package's docstring; whatever stands at the top beside it is its face.
+# The order is written once, in the package's docstring; other modules at the top level are its public face.
 ORDER = re.findall(r"\w+", re.search(r"^    errors.*(?:\n    .*)*", sparsedp.__doc__ or "", re.MULTILINE)[0])  # type: ignore[index]
 FACE = {"", "spark"}
 MOST_AT_THE_TOP, MOST_LINES = 8, 400
@@ -27,7 +27,7 @@ def room_of(parts: tuple[str, ...]) -> str:
 
 
 def imported(path: Path) -> Iterator[tuple[str, ...]]:
-    """What a module imports from this package, as paths below it; imports inside of functions count too."""
+    """What a module imports from this package, as paths below it; imports inside functions count too."""
     package = path.relative_to(PACKAGE).parent.parts
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.ImportFrom):
@@ -87,7 +87,7 @@ def test_there_are_few_modules_at_the_top_and_none_is_long() -> None:
 def test_each_room_says_what_it_is_for_and_what_it_knows(room: str) -> None:
     words = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text()))
     assert words is not None
-    assert re.search(r"\bKnows\b", words)
+    assert re.search(r"\bUses\b", words)
 
 
 @pytest.mark.parametrize("options", [(), ("--delta", "1e-9"), ("--nonzero", "1000", "--mechanism", "threshold-alp")])

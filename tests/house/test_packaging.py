@@ -1,4 +1,4 @@
-"""What is declared about the package agrees with what it is, and each command installs what it needs."""
+"""The declarations of the package agree with its contents, and each command installs what it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparsedp import _native
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "sparsedp").rglob("*.py"))
-BROUGHT_BY = {"flint": "python-flint", "cycler": "matplotlib"}  # the package, where it has another name
+BROUGHT_BY = {"flint": "python-flint", "cycler": "matplotlib"}  # the package, if it has another name
 
 
 def read(name: str) -> str:
@@ -27,7 +27,7 @@ def read(name: str) -> str:
 
 
 def declared(extra: str | None = None) -> set[str]:
-    """The packages that the installation asks for, always or for an extra."""
+    """The packages that the installation requires, always or for an extra."""
     found = set()
     for line in metadata.requires("sparsedp") or []:
         requirement, _, marker = line.partition(";")
@@ -38,7 +38,7 @@ def declared(extra: str | None = None) -> set[str]:
 
 
 def running(node: ast.AST) -> Iterator[ast.AST]:
-    """A piece of a program and all in it, but for what only type checkers read."""
+    """A piece of a program and everything in it, except what only type checkers read."""
     yield node
     typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     for child in [] if typing else ast.iter_child_nodes(node):
@@ -46,7 +46,7 @@ def running(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """The packages of others that a piece of a program imports."""
+    """The third-party packages that a piece of a program imports."""
     for node in running(tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -96,7 +96,7 @@ def steps(target: str, *, venv: Path, **variables: str) -> str:
     """What make would do for a target."""
     if shutil.which("make") is None:
         pytest.skip("there is no make")
-    # Not what an outer make was told.
+    # Without the options of an outer make.
     unset = ("PYTHON", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL")
     environment = {name: value for name, value in os.environ.items() if name not in unset}
     command = ["make", "--dry-run", target, f"VENV={venv}"]

@@ -108,7 +108,7 @@ def test_promise_05_an_audit_cannot_refute_epsilon(figure: Figure) -> None:
     assert not any(result.refuted for result in results)
     assert all(result.lower_bound > 0.85 for result in results)
     bounds = ", ".join(f"{result.mechanism} {result.lower_bound:.3f}" for result in results)
-    figure(f"{runs:,} runs a side and game, claimed ε = 1, proven ε ≥ {bounds}")
+    figure(f"{runs:,} runs per side and game, claimed ε = 1, proven ε ≥ {bounds}")
 
 
 def test_promise_06_the_audit_has_teeth(figure: Figure) -> None:
@@ -134,7 +134,7 @@ def test_promise_07_no_float_in_the_noise_path(figure: Figure, tmp_path: Path) -
             for item in value:
                 count(item, place)
         else:
-            # Growth is what the masses of a ladder are made from; the masses are integers, and ε follows from them.
+            # The masses of a ladder are computed from the growth; they are integers, and ε follows from them.
             assert not isinstance(value, float) or place.endswith((".epsilon", ".delta", ".recipe.growth")), place
             large = isinstance(value, str) and value.lstrip("-").replace("/", "").isdigit()
             integers += large or (isinstance(value, int) and not isinstance(value, bool))
@@ -213,7 +213,7 @@ def test_promise_12_malformed_input_is_refused(figure: Figure, tmp_path: Path) -
 
 def test_promise_13_keys_are_encoded_injectively(figure: Figure) -> None:
     alike: list[Any] = [1, "1", b"1", "1i", b"1s", "é", "e\u0301", "", b"", "\0", b"\0", -1, (1 << 64) - 1, 1 << 63]
-    space = replace(sparsedp.release({"a": 1}, epsilon=1).key_space, kind=None)  # which would refuse others than text
+    space = replace(sparsedp.release({"a": 1}, epsilon=1).key_space, kind=None)  # otherwise it would accept only text
     assert len({space.id(key) for key in alike}) == len(alike)
     with pytest.raises(InputError):
         space.id(True)
@@ -336,7 +336,7 @@ def test_promise_22_one_user_moves_the_counts_by_a_bounded_share(figure: Figure,
 
 def test_promise_23_nothing_published_is_read_off_the_data(figure: Figure, tmp_path: Path) -> None:
     for at, name in enumerate(test_nothing_published.TEXT_INPUTS):
-        mechanism = ("tight-alp", "stability")[at % 2]  # each sees both in tests of its own
+        mechanism = ("tight-alp", "stability")[at % 2]  # other tests try both with each
         test_nothing_published.test_headers_of_text_keys_are_equal_for_all_data(name, mechanism, tmp_path)
     for name in test_nothing_published.INTEGER_INPUTS:
         test_nothing_published.test_headers_of_a_domain_are_equal_for_all_data(name, "tight-alp", tmp_path)

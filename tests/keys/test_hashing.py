@@ -1,4 +1,4 @@
-"""Keys to ids, and ids to rows: published vectors, injective encoding, exact collisions (promise 13)."""
+"""From keys to ids, and from ids to rows: published vectors, injective encoding, exact collisions (promise 13)."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_an_id_is_the_hash_of_the_canonical_bytes(key: str | bytes | int) -> Non
 
 
 def test_ids_are_pinned() -> None:
-    # Worked out with the function above: a release that is kept somewhere depends on them.
+    # Computed with the function above: existing releases depend on these values.
     pinned: dict[str | bytes | int, int] = {
         "": 0xB1A640178998F4A7,
         "example.org": 0xDD1D7489F89573C9,

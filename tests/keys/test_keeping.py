@@ -1,4 +1,4 @@
-"""Stored keys that are published as they are: only by their own noisy count, and the file says what was hashed."""
+"""Stored keys that are published: only because of their own noisy count, and the file names what was hashed."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PRIVACY: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
 
 def named(outcomes: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """What is published of two keys of one fingerprint: both or neither known by name, and not if both are stored."""
+    """What is published about two keys of one fingerprint: a key is named if it is stored and the other is not."""
     return (UNSTORED, UNSTORED) if UNSTORED not in outcomes else outcomes
 
 
 def published_law(stage: StableStage, counts: tuple[int, int], merged: bool) -> dict[Any, Fraction]:
-    """The law of what is published of two keys of one fingerprint; `merged` draws one noise for their sum."""
+    """The law of what is published about two keys of one fingerprint; `merged` draws one noise for their sum."""
     law: dict[Any, Fraction] = {}
     if merged:
         for value, mass in stable_law(stage, sum(counts), 40).items():
@@ -50,7 +50,7 @@ def published_law(stage: StableStage, counts: tuple[int, int], merged: bool) -> 
 
 @pytest.mark.parametrize("other", [0, 1, 2, 9])
 def test_naming_keys_of_one_fingerprint_costs_no_more_than_delta(other: int) -> None:
-    # Catches a selection by fingerprints: there, a rare key is named because a frequent one shares its fingerprint.
+    # Catches a selection by fingerprints, where a rare key is named because a frequent one shares its fingerprint.
     stage = StableStage.plan(Decimal("0.8"), Fraction(1), Fraction(1, 100))
     factor = exp_up(stage.step_loss)
     for count in (0, 1, 2):
@@ -64,9 +64,9 @@ def test_naming_keys_of_one_fingerprint_costs_no_more_than_delta(other: int) -> 
 
 
 def test_a_rare_key_is_not_named_for_a_frequent_one_of_its_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    # 20 000 pairs of keys that share a fingerprint. One of count 1 is stored with probability δ = 0.1 (at most), and
-    # of a pair only one that is stored alone is named. Catches merging by fingerprint (which names all rare keys), and
-    # naming by a search for the fingerprint (which names half of them).
+    # 20 000 pairs of keys that share a fingerprint. A key of count 1 is stored with probability δ = 0.1 (at most), and
+    # a key of a pair is named only if it alone is stored. Catches merging by fingerprint (which names all rare keys),
+    # and naming by a search for the fingerprint (which names half of them).
     pairs = 20_000
     real = KeySpace.read
 
@@ -267,11 +267,11 @@ def test_a_release_without_kept_keys_says_so() -> None:
         (lambda a: a.update({"keys.bytes": a["keys.bytes"][:-1]}), "one for each stored id"),
         (lambda a: a.update({"keys.offsets": a["keys.offsets"][:0]}), "one for each stored id"),
         (lambda a: a["keys.offsets"].__setitem__(0, 1), "one for each stored id"),
-        (lambda a: a["keys.offsets"].__setitem__(1, 10), "of no known type"),
+        (lambda a: a["keys.offsets"].__setitem__(1, 10), "one has an unknown type"),
         (lambda a: a["keys.offsets"].__setitem__(1, 1 << 60), "offsets must ascend"),
         (lambda a: a["keys.offsets"].__setitem__(1, 0), "offsets must ascend"),
-        (lambda a: a["keys.bytes"].__setitem__(8, ord("x")), "of no known type"),
-        (lambda a: a["keys.bytes"].__setitem__(8, ord("u")), "of no known type"),
+        (lambda a: a["keys.bytes"].__setitem__(8, ord("x")), "one has an unknown type"),
+        (lambda a: a["keys.bytes"].__setitem__(8, ord("u")), "one has an unknown type"),
         (lambda a: a["keys.bytes"].__setitem__(8, ord("s")), "not UTF-8|those of table.ids|one type"),
         (lambda a: a["keys.bytes"].__setitem__(0, 99), "those of table.ids"),
     ],

@@ -26,12 +26,12 @@ BINARIES = [b"\xff\xfe", b"", b"a\0b", bytes(range(256)), b"12345678"]
 
 
 def one_by_one(keys: Any) -> list[int]:
-    """The ids that the keys have on their own."""
+    """The ids of the keys, computed one by one."""
     return [HASHED.id(key) for key in keys]
 
 
 def arrow(keys: list[Any]) -> Any:
-    """An Arrow array; Arrow itself would not look beyond 63 bits."""
+    """An Arrow array; Arrow itself would not infer more than 63 bits."""
     return pa.array(keys, pa.uint64() if (1 << 64) - 1 in keys else None)
 
 
@@ -79,7 +79,7 @@ def test_numpy_strings_give_the_ids_of_their_keys(order: str, keys: list[str]) -
 @given(keys=st.lists(st.binary(max_size=20), min_size=1, max_size=30))
 def test_numpy_bytes_give_the_ids_of_their_keys(keys: list[bytes]) -> None:
     array = np.array(keys, f"S{max(map(len, keys)) or 1}")
-    assert HASHED.ids(array).tolist() == one_by_one(array.tolist())  # which end before their trailing zeros
+    assert HASHED.ids(array).tolist() == one_by_one(array.tolist())  # tolist() drops trailing zeros
 
 
 def test_a_numpy_string_that_is_no_unicode_is_named() -> None:

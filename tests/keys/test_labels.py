@@ -1,4 +1,4 @@
-"""Labels, columns and entries of any name are data, and never taken for what an object can do."""
+"""Labels, columns and entries of any name are data, never mistaken for attributes of an object."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read(counts: object, kept: bool = False) -> dict[int, int]:
 
 
 class Attributes(dict[str, Any]):
-    """A dictionary whose entries are attributes too, as some libraries have it."""
+    """A dictionary whose entries are attributes too, as in some libraries."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self:

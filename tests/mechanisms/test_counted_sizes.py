@@ -31,7 +31,7 @@ from sparsedp.releasing.parts import PartWork
 def test_whatever_the_number_of_keys_decides_the_release_states_all_of_epsilon_and_delta(
     epsilon: float, delta: float, sensitivity: int
 ) -> None:
-    # Mutant: each states its own loss, though with another number it would have been the other mechanism.
+    # Mutant: each states its own loss, though another number would have led to the other mechanism.
     drafted = draft(Request(epsilon=epsilon, delta=delta, sensitivity=sensitivity))
     assert drafted.label == "retrieval or tight-alp"
     plans = [drafted.finish([keys]) for keys in (1, 30, 1000, 30_000, 10**6)]
@@ -53,7 +53,7 @@ def test_the_overflow_of_a_number_has_a_share_of_delta_that_no_mechanism_uses() 
 
 
 def test_rounded_values_leave_no_choice() -> None:
-    # The number and the build have the same coins, which tight-alp would not have.
+    # The number and the build share their coins, which tight-alp would not.
     drafted = draft(Request(epsilon=1.0, delta=1e-6, step=0.5))
     assert [drafted.finish([keys]).mechanism for keys in (1, 10**5)] == ["retrieval", "retrieval"]
     assert drafted.label == "retrieval"
@@ -99,7 +99,7 @@ def test_numbers_of_each_part_are_of_format_1_only(tmp_path: Path) -> None:
     problem = release.plan.problem
     bare = replace(problem, sizing_noise=None, sizing_keys=None, sizing_loss=0 * problem.sizing_loss, bounded=False)
     plan = replace(release.plan, problem=bare, count_noise=problem.sizing_noise)
-    with pytest.raises(FormatError, match="format 1 has numbers of keys"):
+    with pytest.raises(FormatError, match="format 1 may state the number of keys"):
         sparsedp.load(forged(release, plan, tmp_path / "a"), allow_reproducible=True)
 
 

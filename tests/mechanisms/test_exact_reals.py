@@ -56,7 +56,7 @@ def test_the_delta_of_threshold_alp_is_that_of_its_table(distance: int, slope: s
             divergence = hockey_stick(laws[b], laws[a], real_factor(step_loss, length))
             assert divergence <= share
             worst = max(worst, divergence / share)
-    assert worst == 1  # from zero, whatever is stored is a matter of δ
+    assert worst == 1  # from zero, anything that is stored falls under δ
 
 
 @pytest.mark.parametrize("positions", [APART, TOGETHER, MIXED])

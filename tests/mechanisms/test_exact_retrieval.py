@@ -130,7 +130,7 @@ def test_the_loss_from_zero_to_one_is_that_of_the_widths() -> None:
         one = value_law(b, 1)
         ratios = [one[v] * (1 << b.bits) / b.widths[v - b.lowest] for v in range(b.lowest, b.threshold)]
         worst = max(max(ratio, 1 / ratio) for ratio in ratios)
-        assert worst <= exp_up(b.zero_loss) <= worst * (1 + Fraction(1, 10**15))  # met, not only kept
+        assert worst <= exp_up(b.zero_loss) <= worst * (1 + Fraction(1, 10**15))  # attained, not only respected
         assert sum(b.widths) == 1 << b.bits
     assert float(b.zero_loss) == pytest.approx(0.3, abs=1e-4)
 
@@ -199,7 +199,7 @@ def test_dependence_is_rarer_than_its_bound(slots: int, segment: int, keys: int)
     system = LinearSystem(slots, segment, 6, keys)
     bound = float(system.dependence)
     assert dependent / trials <= bound + 4 * np.sqrt(bound / trials)
-    assert dependent / trials > bound / 30 or bound < 0.01  # the bound is not empty
+    assert dependent / trials > bound / 30 or bound < 0.01  # the bound is not vacuous
 
 
 def test_the_papers_figures_of_the_bound() -> None:
@@ -270,7 +270,7 @@ def test_a_step_may_have_a_large_delta_when_neighbours_are_much_closer() -> None
 
 
 def test_a_slot_stays_within_64_bits_when_the_buckets_need_more_noise() -> None:
-    # At this δ the last bucket just fits, and the noise that its integers ask for raises the threshold by one.
+    # At this δ the last bucket just fits, and the noise that its integers require raises the threshold by one.
     release = sparsedp.release({"a": 3}, epsilon=0.4464, delta=6.099348670541042e-14, nonzero=1, mechanism="retrieval")
     assert isinstance(release.plan, RetrievalPlan)
     assert release.plan.buckets.bits <= 64
@@ -279,7 +279,7 @@ def test_a_slot_stays_within_64_bits_when_the_buckets_need_more_noise() -> None:
 
 MARGIN, REDRAWS = 1, 2
 COUNT_NOISE = TwoSided.with_rate(Decimal("2.5"), 8)
-NUMBERS = range(-1, 3)  # that the noisy number of keys may be; the rest of its law is at the two ends
+NUMBERS = range(-1, 3)  # values of the noisy number of keys; the rest of its law is at the two ends
 
 
 def number_law(keys: int) -> dict[int, Fraction]:
@@ -345,8 +345,8 @@ def test_an_array_that_is_too_small_is_part_of_the_guarantee(x: Vector, y: Vecto
 def test_overflow_is_the_chance_that_some_part_has_no_room(
     sensitivity: int, keys: int, step: float | None, parts: int
 ) -> None:
-    # Every way to spread the keys of a user over parts, each part's noise on its own; catches a shift by one key,
-    # the keys of a user forgotten, and parts that are not counted.
+    # Every way to spread the keys of a user over parts, with separate noise for each part; catches a shift by one key,
+    # forgotten keys of a user, and parts that are not counted.
     contribution = Contribution(keys, Fraction(sensitivity, keys), "user")
     problem = Request(
         epsilon=1.0, delta=1e-4, sensitivity=sensitivity, step=step, parts=parts, contribution=contribution

@@ -156,7 +156,7 @@ def test_real_neighbours_spread_over_many_keys_share_one_delta() -> None:
 def test_one_real_value_that_appears_is_stored_with_at_most_delta(
     mechanism: str, epsilon: float, sensitivity: float, step: float
 ) -> None:
-    # A key that goes from zero to Δ, a distance that is no whole number of cells: whatever is stored is a matter of δ.
+    # A key that goes from zero to Δ, a distance that is not a whole number of cells: any stored value falls under δ.
     plan = make_plan(epsilon, 1e-6, mechanism=mechanism, sensitivity=sensitivity, step=step, nonzero=100)
     assert isinstance(plan, StabilityPlan | TightAlpPlan | ThresholdAlpPlan)
     stage = plan.stage

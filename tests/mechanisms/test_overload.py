@@ -15,7 +15,7 @@ from sparsedp.privacy.randomness import reproducible_for_tests
 
 KEYS = 8000
 ABSENT = np.arange(10**6, 10**6 + KEYS)
-# The bound of `compact` is no size: its guarantee takes it for granted, so nothing may tell whether it holds.
+# The bound of `compact` is not a size: its guarantee assumes it, so nothing may reveal whether it holds.
 SIZED = [name for name, plan in MECHANISMS.items() if plan.needs_size]
 UNSIZED = [name for name in MECHANISMS if name not in [*SIZED, "compact", "laplace"]]
 CASES = [(name, delta) for name in SIZED for delta in ((1e-9,) if name == "retrieval" else (0.0, 1e-9))]
@@ -42,7 +42,7 @@ def overloaded(counts: Counts, mechanism: str, delta: float, sensitivity: int, m
 
 
 def coverages(release: sparsedp.Release, counts: Counts) -> Iterator[float]:
-    """How often 95 % intervals hold the count, in ranges of counts with enough keys to tell, and for absent keys."""
+    """How often 95 % intervals contain the count, in ranges of counts with enough keys, and for absent keys."""
     low, high = release.interval(np.arange(len(counts)))
     held = (low <= counts) & (counts <= high)
     for first, last in ((1, 1), (2, 9), (10, 99), (100, 10**9)):
@@ -78,7 +78,7 @@ def test_ten_times_the_keys_are_told(mechanism: str, delta: float, sensitivity: 
 def test_a_release_of_the_size_it_was_made_for_does_not_complain(
     mechanism: str, delta: float, sensitivity: int
 ) -> None:
-    # Mutants: limits below the load that is planned, or at it.
+    # Mutants: limits at or below the planned load.
     for counts in (zipf(), np.full(KEYS, 15 * sensitivity)):
         assert overloaded(counts, mechanism, delta, sensitivity, KEYS).overload is None
 
@@ -86,7 +86,7 @@ def test_a_release_of_the_size_it_was_made_for_does_not_complain(
 @pytest.mark.parametrize("mechanism", SIZED)
 @pytest.mark.parametrize("keys", [0, 1, 3, 50])
 def test_small_releases_do_not_complain(mechanism: str, keys: int) -> None:
-    # A few cells say little: what they seem to tell must not count. Sizes are estimated.
+    # A few cells say little: what they seem to show must not count. Sizes are estimated.
     for seed in range(5):
         with reproducible_for_tests(seed):
             release = sparsedp.release(

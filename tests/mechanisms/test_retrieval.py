@@ -1,4 +1,4 @@
-"""Retrieval as a user meets it: errors, bias, sums, crowding."""
+"""Retrieval as a user sees it: errors, bias, sums, crowding."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_is_the_default_for_approximate_privacy() -> None:
 
 
 def test_for_few_keys_its_margin_is_too_much_space() -> None:
-    # Which mechanism it is follows from the noisy number of keys, so it is free; it is said in the plan.
+    # The mechanism follows from the noisy number of keys, so the choice costs nothing; the plan states it.
     with reproducible_for_tests(9):
         few = sparsedp.release(dict.fromkeys(range(100), 3), epsilon=1.0, delta=1e-9, sensitivity=20)
     assert few.mechanism == "tight-alp"

@@ -1,4 +1,4 @@
-"""The estimate of the size and the build round real values with coins of their own (docs/privacy.md)."""
+"""The estimate of the size and the build round real values with separate coins (docs/privacy.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REALS = np.full(KEYS, 0.5)  # each is zero or one cell of size one, a fair coin
 
 
 class Watch:
-    """The cells that the size and the build saw, key by key, of releases inside of a test."""
+    """The cells that the size and the build saw, key by key, in the releases of a test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sized: list[int] = []

@@ -31,8 +31,8 @@ SETTINGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("first", [0, KEYS], ids=["present", "absent"])
 def test_standard_errors_are_honest(settings: dict[str, Any], first: int) -> None:
-    # 50 groups of 400 keys. Their errors, divided by what is stated, have a mean square of about 1, or less: the bias
-    # that may be left counts in full. Sums of posterior means give 4 to 900.
+    # 50 groups of 400 keys. Their errors, divided by the stated ones, have a mean square of about 1, or less: any
+    # remaining bias counts in full. Sums of posterior means give 4 to 900.
     keys = np.arange(first, first + KEYS).reshape(-1, GROUP)
     truth = (COUNTS if first == 0 else np.zeros_like(COUNTS)).reshape(-1, GROUP).sum(axis=1)
     with reproducible_for_tests(11):
@@ -40,7 +40,7 @@ def test_standard_errors_are_honest(settings: dict[str, Any], first: int) -> Non
     sums = [release.sum(group) for group in keys]
     deviations = [(total - true) / error for (total, error), true in zip(sums, truth, strict=True)]
     assert 0.4 < np.mean(np.square(deviations)) < 1.5
-    # Not by stating more than there is: the noise scale alone has a standard error of √(2 · 400).
+    # Not by overstating the error: the noise scale alone has a standard error of √(2 · 400).
     scale = settings.get("sensitivity", 1)
     assert np.median([error for _, error in sums]) < 3.2 * scale * math.sqrt(2 * GROUP)
 
@@ -81,7 +81,7 @@ def test_the_bias_that_is_left_is_told_for_every_count(sensitivity: int) -> None
 def test_standard_errors_are_near_the_errors_of_crowded_releases(delta: float) -> None:
     # Users with 100 keys, and 130 000 keys far below the noise in a release for 5400: other keys hide small counts, so
     # that some bias is left. Sums of 2000 keys, present, absent or of one count, exactly. Mutants: zero weighs half as
-    # much, so that its bias stands for all (1.09); no bias is told (0.95).
+    # much, so that its bias stands for all (1.09); no bias is stated (0.95).
     plan = sparsedp.plan(1.0, nonzero=5400, sensitivity=100, delta=delta, mechanism="tight-alp", bits_per_entry=48)
     assert isinstance(plan, TightAlpPlan)
     counts = np.sort(np.maximum(1, np.round(5000 / np.arange(1, 130_001) ** 0.8)))

@@ -1,4 +1,4 @@
-"""The mechanism as a user meets it: errors, intervals, predictions, options."""
+"""The mechanism as a user sees it: errors, intervals, predictions, options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_space_is_what_was_asked_for() -> None:
     for bits in (30.0, 40.0, 60.0):
         release = build(bits_per_entry=bits)
         assert release.plan.bits_per_entry == pytest.approx(bits, rel=0.02)
-        assert 8 * release.nbytes / KEYS == pytest.approx(bits, rel=0.12)  # the table's length is noisy and the data's
+        assert 8 * release.nbytes / KEYS == pytest.approx(bits, rel=0.12)  # the table's length is noisy and varies
 
 
 def test_less_error_takes_more_space() -> None:
@@ -117,7 +117,7 @@ def test_estimators_differ_as_they_should() -> None:
     for name in ("mean", "paper"):  # of the flat prior, as they always were
         wanted = release.lookup(asked, estimator=name, prior="flat")
         assert np.array_equal(release.lookup(asked, estimator=name), wanted)
-        with pytest.raises(ParameterError, match=f"prior 'balanced' has the estimator 'median' only, got '{name}'"):
+        with pytest.raises(ParameterError, match=f"prior 'balanced' has only the estimator 'median', got '{name}'"):
             release.lookup(asked, estimator=name, prior="balanced")
     with pytest.raises(ParameterError, match="estimator of mechanism 'tight-alp' must be one of 'median'"):
         release.lookup(asked, estimator="mode")
@@ -159,7 +159,7 @@ def test_a_tiny_budget_moves_counts_to_a_coarser_grid(epsilon: float) -> None:
     counts = np.full(2000, 10 / epsilon).astype(np.int64) + np.arange(2000)
     release = build(counts, seed=10, epsilon=epsilon)
     assert abs(release.lookup(np.arange(2000), prior="flat").mean() * epsilon - 10) < 1
-    # Any key may share its cell with one of count 10/ε here, so balanced answers take some of them for absent ones.
+    # Any key may share its cell with one of count 10/ε here, so balanced answers treat some of them as absent.
     assert abs(release.lookup(np.arange(2000)).mean() * epsilon - 10) < 3.5
     assert release.epsilon <= epsilon
 

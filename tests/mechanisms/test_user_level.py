@@ -1,4 +1,4 @@
-"""Persons with many keys, on a real log: the identifiers of the standard library by file. Only ε, δ and m are told."""
+"""People with many keys, on a real log: the identifiers of the standard library by file. Only ε, δ and m are stated."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ RELEASES, SUMS = 3, 100
 
 @dataclass(frozen=True)
 class Judged:
-    """How often 95 % intervals cover, in each range of counts, and the standard errors of sums by the errors seen."""
+    """How often 95 % intervals cover, in each range of counts, and errors of sums relative to their standard errors."""
 
     coverages: list[float]
     intervals: list[int]
     sums: float
     mechanism: str
-    errors: judging.Figures  # by the error of dense noise
+    errors: judging.Figures  # relative to dense noise
 
     @property
     def honest(self) -> bool:
-        """Whether every coverage is 95 %, or so little below that a right one is once in a million times."""
+        """Whether every coverage is 95 %, or so little below it that a correct one is as low once in a million runs."""
         allowed = (0.95 - 5 * math.sqrt(0.95 * 0.05 / number) for number in self.intervals)
         return all(coverage >= least for coverage, least in zip(self.coverages, allowed, strict=True))
 
 
 def judge(log: Path, keys_per_user: int, delta: float, mechanism: str = "auto") -> Judged:
     counted = sparsedp.count(log, key="key", user="user", max_keys_per_user=keys_per_user)
-    order = np.argsort(np.array(counted.keys, dtype=object), kind="stable")  # which the count leaves open
+    order = np.argsort(np.array(counted.keys, dtype=object), kind="stable")  # the count does not fix the order
     keys, counts = np.array(counted.keys, dtype=object)[order].tolist(), counted.units[order]
     asked = judging.questions([*keys, *ABSENT], counts, len(ABSENT))
     covered, errors, deviations = [], [], []

@@ -1,4 +1,4 @@
-"""Public parameters are checked before the data is touched; the public names are pinned."""
+"""Public parameters are checked before the data is read; the public names are pinned."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAN, INFINITY = float("nan"), float("inf")
 
 
 class Untouchable:
-    """Data that complains about any look at it."""
+    """Data that raises when anything reads it."""
 
     def __getattribute__(self, name: str) -> object:
         raise AssertionError(f"the data was touched: {name}")
@@ -97,7 +97,7 @@ def test_parameters_may_be_numbers_of_any_exact_type() -> None:
     plain = Request(epsilon=1.0, nonzero=10, domain=100, upper=5, total=20, sensitivity=2, step=0.5).problem
     other = Request(
         epsilon=np.float64(1),
-        nonzero=np.uint8(10),  # type: ignore[arg-type]  # NumPy's integers are no int
+        nonzero=np.uint8(10),  # type: ignore[arg-type]  # NumPy integers are not int
         domain=100.0,  # type: ignore[arg-type]  # 1e2, say
         upper=np.int64(5),  # type: ignore[arg-type]
         total=Fraction(20),  # type: ignore[arg-type]

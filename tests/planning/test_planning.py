@@ -1,4 +1,4 @@
-"""Plans: sizes before data, which mechanism when, and the comparison."""
+"""Plans: sizes before data, the choice of a mechanism, and the comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_papers_parameters_are_the_defaults() -> None:
     assert plan.embedding.columns.rows == 10_000
     assert float(plan.embedding.columns.flip_probability) == pytest.approx(1 / 5, abs=2**-16)
     assert plan.stage is not None
-    # t = ln(d/2)/ε₁ for Laplace noise; the geometric law needs as much, to one count
+    # t = ln(d/2)/ε₁ for Laplace noise; the geometric law needs the same, to within one count
     assert plan.stage.threshold == pytest.approx(np.log(2**63) / 0.5, abs=2)
     assert plan.embedding.columns.levels == 15  # m = ⌈t ε₂/α⌉
 
@@ -104,7 +104,7 @@ def test_an_unknown_size_is_estimated_with_a_stated_share() -> None:
 
 @pytest.mark.parametrize("outlier", [0.0, 1e12])
 def test_an_unknown_size_of_a_real_vector_is_estimated_through_its_cut_total(outlier: float) -> None:
-    # 5000 values of 0.7 are 35 000 cells; a key counts whole from 11 cells (one noise scale) on.
+    # 5000 values of 0.7 are 35 000 cells; from 11 cells (one noise scale) on, a key counts as one.
     values = np.append(np.full(5000, 0.7), outlier)
     with reproducible_for_tests(32):
         release = sparsedp.release((np.arange(5001), values), epsilon=1.0, step=0.1, mechanism="threshold-alp")

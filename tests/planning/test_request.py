@@ -1,4 +1,4 @@
-"""One list of public parameters: every signature has those of the request, and a plan is searched once."""
+"""One list of public parameters: every signature has those of the request, and the search for a plan runs once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COUNTING = {field.name: field.default for field in fields(Counting)}
 def test_public_functions_take_the_parameters_of_the_request(
     function: Callable[..., Any], missing: set[str], besides: set[str]
 ) -> None:
-    # Catches a parameter that one of them forgets, or that has another default there.
+    # Catches a parameter that one of them lacks, or that has another default there.
     taken = inspect.signature(function).parameters
     assert set(taken) - besides == REQUEST - missing
     for field in fields(Request):
@@ -65,8 +65,8 @@ def test_every_parameter_is_documented_at_release() -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_mechanism_declares_the_options_that_it_takes(mechanism: str) -> None:
-    # Catches an option that is declared and not taken, or taken and not declared: the one would fail late, the other
-    # would be refused.
+    # Catches an option that is declared and not taken, or taken and not declared: the first would fail late, the
+    # second would be refused.
     _, *taken = inspect.signature(MECHANISMS[mechanism].create).parameters.values()
     assert [parameter.name for parameter in taken] == [option.name for option in MECHANISMS[mechanism].options]
     for parameter, option in zip(taken, MECHANISMS[mechanism].options, strict=True):
@@ -117,7 +117,7 @@ COUNTS = (np.arange(500), np.full(500, 3))
 def test_a_ladder_is_searched_once_for_a_release(
     asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Catches a dry run that searches for a plan which is then searched again.
+    # Catches a dry run that searches for a plan that is then searched again.
     searched = []
     best = layouts.best_blocks
 

@@ -152,7 +152,7 @@ def test_a_geometric_variable_saturates_instead_of_wrapping() -> None:
 
 @pytest.mark.parametrize("domain", [1 << 63, (1 << 64) - 1, 1 << 64])
 def test_the_last_position_of_a_huge_domain_passes_as_rarely_as_any_other(domain: int) -> None:
-    # A gap that leaves a domain of 2^64 saturates at 2^64 - 1, which must not be taken for its last position.
+    # A gap that leaves a domain of 2^64 saturates at 2^64 - 1, which must not be mistaken for its last position.
     law = Passing.with_chance(Fraction(1, 4 * domain))
     found = [rnd.passing_positions(rnd.ReproducibleRandomness(seed), law, 0, domain) for seed in range(40)]
     assert not any(domain - 1 in positions.tolist() for positions in found)

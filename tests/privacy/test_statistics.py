@@ -51,7 +51,7 @@ def test_jumping_over_zeros_is_like_adding_noise_to_every_key() -> None:
     for run, table in enumerate(tables):
         jumped_stored[run, table.ids] = True
     assert same_law_p(naive_stored.sum(0), jumped_stored.sum(0)) > LEVEL
-    for key in range(domain):  # every key by itself: 12 tests share the level
+    for key in range(domain):  # every key separately: 12 tests share the level
         pair = [[s[:, key].sum(), runs - s[:, key].sum()] for s in (naive_stored, jumped_stored)]
         assert same_law_p(*pair) > LEVEL / domain
     sizes = [np.bincount(s.sum(1), minlength=domain + 1) for s in (naive_stored, jumped_stored)]
@@ -127,7 +127,7 @@ def test_a_real_release_errs_like_the_simulation() -> None:
             )
             errors.append(release.lookup(np.arange(fillers, fillers + probes)) - x)
     observed = np.concatenate(errors)
-    # the probes' own collisions add about half of 300/3300 of the rate: 6.4 becomes up to 6.9
+    # collisions among the probes add about half of 300/3300 to the rate: 6.4 becomes up to 6.9
     assert 5.9 < np.abs(observed).mean() < 7.4
     assert 1.7 < observed.mean() < 3.5
 

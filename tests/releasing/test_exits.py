@@ -13,7 +13,7 @@ release = sparsedp.release({f"k{i}": i for i in range(1000)}, epsilon=1.0, nonze
 keys = [f"k{i}" for i in range(100_000)]
 """
 SCRIPTS = {
-    # Python ends this thread when it asks for the interpreter lock: inside of a kernel that once ended the process.
+    # Python ends this thread when it asks for the interpreter lock; inside a kernel, this once ended the process.
     "a thread looks keys up": """
 import threading, time
 def ask():
@@ -22,7 +22,7 @@ def ask():
 threading.Thread(target=ask, daemon=True).start()
 time.sleep(0.2)
 """,
-    # The function knows its connection as a global, and the connection the function: such a circle is never freed.
+    # The function refers to its connection as a global, and the connection to the function: the cycle is never freed.
     "a connection of DuckDB holds it": """
 import duckdb, pyarrow
 connection = duckdb.connect()
@@ -33,7 +33,7 @@ assert connection.sql("SELECT sum(visits('k' || i)) FROM range(50000) t(i)").fet
 """,
     "a forked child ends while its parent's thread looks keys up": """
 import os, sys, threading, time, warnings
-warnings.simplefilter("ignore")  # of Python 3.12 on, which does not like forks beside threads
+warnings.simplefilter("ignore")  # from Python 3.12 on, which warns about forks beside threads
 def ask():
     while True:
         release.lookup(keys)
@@ -56,6 +56,6 @@ atexit.register(lambda: release.lookup(keys))
 def test_the_end_is_quiet(script: str) -> None:
     done = subprocess.run([sys.executable, "-c", RELEASE + SCRIPTS[script]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "sparsedp" not in done.stderr  # DuckDB may have its own to say
+    assert "sparsedp" not in done.stderr  # DuckDB may print its own messages
     if "DuckDB" not in script:
         assert done.stderr == ""

@@ -127,7 +127,7 @@ def test_text_keys_are_read_from_every_container(counts: object) -> None:
 
 
 def test_the_length_of_a_sparse_row_is_not_published() -> None:
-    # Without a shape, SciPy takes the length from the largest index: two data sets would be told apart by it.
+    # Without a shape, SciPy takes the length from the largest index, which would tell two data sets apart.
     row = sp.csr_array(([5, 7], ([0, 0], [3, 9])))
     assert row.shape == (1, 10)
     for options in ({}, {"delta": 1e-6, "keep_keys": True}, {"mechanism": "laplace"}):
@@ -168,7 +168,7 @@ def test_values_of_one_key_are_summed_and_saturate(pairs: list[tuple[int, int]],
 
 
 def test_sums_are_rounded_and_not_their_terms() -> None:
-    # Otherwise the noise of rounding would tell how a value was split up: inputs with the same vector are the same.
+    # Otherwise the noise of rounding would reveal how a value was split up: inputs with the same vector are the same.
     key = np.zeros(1000, np.uint64)
     random = ReproducibleRandomness(1)
     coarse = Neighbours(step=Fraction(40), real=True)
@@ -275,7 +275,7 @@ MALFORMED: list[tuple[object, str]] = [
     (np.array([1, 2]), "counts must be a mapping"),
     ((["a"], [1], [2]), "got a tuple of 3"),
     (((),), "got a tuple of 1"),
-    ((["a", "b"], [1]), "equally many, got 2 keys and 1 values"),
+    ((["a", "b"], [1]), "as many keys as values, got 2 keys and 1 values"),
     ((["a"], np.array([[1]])), "one-dimensional, got 2 dimensions"),
     ((["a"], "1"), "values must be a sequence of numbers, got str"),
     ((["a"], 1), "values must be a sequence of numbers, got int"),

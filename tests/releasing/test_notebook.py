@@ -123,7 +123,7 @@ def test_the_guarantee_speaks_of_users_where_they_are_known() -> None:
     assert words.startswith("Whether any one user is in the data or not changes")
     assert "(δ)" in words
     assert "users told apart by 'person'" in words
-    assert "takes for granted" in guarantee(sparsedp.plan(1.0, nonzero=10, mechanism="compact"))
+    assert "It assumes that" in guarantee(sparsedp.plan(1.0, nonzero=10, mechanism="compact"))
 
 
 def test_words_round_delta_up() -> None:

@@ -1,4 +1,4 @@
-"""Nothing that is published is read off the data: equal public parameters give equal headers, whatever the data are."""
+"""Nothing published is read off the data: equal public parameters give equal headers, whatever the data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Keys = list[Any]
 Values = list[int]
 Input = Callable[[Keys, Values], Any]
 
-# Lengths that are noisy: of the table of stored keys, and of what is solved for them; padding follows from them.
+# Noisy lengths: those of the table of stored keys and of the system solved for them; padding follows from them.
 NOISY = ("table.", "keys.", "padding.", "negative.table.", "negative.keys.", "negative.padding.")
 
 
 def counted(keys: Keys, values: Values) -> Any:
-    """What `count` gives, of one row for each key."""
+    """The result of `count` for one row per key."""
     kind = pa.int64() if keys and isinstance(keys[0], int) else pa.string()
     table = pa.table({"k": pa.array(keys, kind), "v": pa.array(values, pa.int64())})
     return sparsedp.count(table, key="k", value="v", max_per_key=10**6)
@@ -81,7 +81,7 @@ UNTYPED = ("dict", "lists", "NumPy, objects")
 
 
 def row(keys: Keys, values: Values) -> Any:
-    """A SciPy row that is as long as its last key wants it."""
+    """A SciPy row whose length follows from its last key."""
     return scipy.sparse.csr_array(
         (values, ([0] * len(keys), keys)), shape=(1, max(keys, default=0) + 1), dtype=np.int64
     )
@@ -125,7 +125,7 @@ def written(counts: Any, folder: Path, **options: Any) -> bytes:
 
 
 def header(content: bytes, noisy: tuple[str, ...] = NOISY) -> tuple[Any, list[Any]]:
-    """What a header says but for checksums and noisy lengths: the description, and names, types and shapes."""
+    """A header without checksums and noisy lengths: the description, and names, types and shapes."""
     entries, description, _ = split(content)
     del description["checksums"]
     kept = [
@@ -174,7 +174,7 @@ def test_headers_of_typed_integer_keys_are_equal_for_all_data(name: str, tmp_pat
 
 @pytest.mark.parametrize("name", UNTYPED)
 def test_headers_of_keys_whose_type_is_stated_are_equal_for_all_data(name: str, tmp_path: Path) -> None:
-    # Without a word about it, no keys at all are taken for text (docs/privacy.md, "The kind of keys").
+    # If the kind is not stated and there are no keys, the kind is text (docs/privacy.md, "The kind of keys").
     all_equal(headers(INTEGER_INPUTS[name], False, tmp_path, key_type="integer", **PUBLIC["stability"]))
 
 
@@ -201,7 +201,7 @@ def test_types_of_values_are_not_published(tmp_path: Path) -> None:
         files = {
             name: written(make(keys, values), tmp_path, key_type="text", **options)
             for name, make in TEXT_INPUTS.items()
-            if name != "BoundedCounts"  # whose contribution is published
+            if name != "BoundedCounts"  # its contribution is published
         }
         assert [name for name, file in files.items() if file != files["dict"]] == []
 

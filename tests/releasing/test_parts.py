@@ -186,7 +186,7 @@ def test_a_directory_that_is_not_complete_is_refused(saved: Path) -> None:
     (saved / "elsewhere").rename(saved / "part-00002.sparsedp")
     load(saved)
     (saved / "release.sparsedp").unlink()
-    with pytest.raises(FormatError, match="no release, or an unfinished one"):
+    with pytest.raises(FormatError, match="not a release, or an unfinished one"):
         load(saved)
 
 
@@ -207,7 +207,7 @@ def test_foreign_parts_are_refused(what: str, saved: Path, tmp_path: Path) -> No
         shutil.copy(saved / "release.sparsedp", part)
         message = "must be a part"
     else:
-        with pytest.raises(FormatError, match="a release of several parts is a directory"):
+        with pytest.raises(FormatError, match="a release of several parts must be a directory"):
             load(saved / "release.sparsedp")
         return
     with pytest.raises(FormatError, match=message):

@@ -1,4 +1,4 @@
-"""A release has no members: what would ask for them ends at once and says what to call."""
+"""A release has no members: asking for them fails at once and says what to call instead."""
 
 from __future__ import annotations
 

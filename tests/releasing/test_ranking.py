@@ -1,4 +1,4 @@
-"""The largest estimates of a release, by name where it has names, and answers as DataFrames."""
+"""The largest estimates of a release, by name if it has names, and answers as DataFrames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no key or no count is refused with its position, before anything is debited, and shown to nobody."""
+"""A value that is not a key or a count is refused with its position, before anything is debited, and never shown."""
 
 from __future__ import annotations
 

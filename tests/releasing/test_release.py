@@ -27,13 +27,13 @@ UPPER = 20
 
 
 def parameters(mechanism: str, **more: Any) -> dict[str, Any]:
-    """Public parameters that every mechanism can work with, small ones."""
+    """Small public parameters that work with every mechanism."""
     delta = 1e-6 if mechanism in ("stability", "retrieval") else 0.0
     return {"epsilon": 1.0, "delta": delta, "domain": DOMAIN, "mechanism": mechanism, "nonzero": 5, **more}
 
 
 def shapes(release: Release) -> list[list[tuple[str, str, tuple[int, ...]]]]:
-    """Names, types and shapes of the arrays in their order, but for the table, whose length is noisy."""
+    """Names, types and shapes of the arrays in their order, except for the table, whose length is noisy."""
     return [
         [(name, str(array.dtype), array.shape if not name.startswith("table.") else ()) for name, array in part.items()]
         for side in release.sides

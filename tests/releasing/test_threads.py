@@ -37,4 +37,4 @@ def test_a_release_is_the_same_in_any_number_of_threads(
             release = sparsedp.release((keys, values), **{"epsilon": 1, "nonzero": KEYS, **parameters})
         arrays.append({name: array.tolist() for name, array in release.sides[0][0].items()})
     assert all(built == arrays[0] for built in arrays)
-    assert np.array_equal(values, 1 + keys % 40)  # what the caller gave is as it was
+    assert np.array_equal(values, 1 + keys % 40)  # the caller's arrays are unchanged

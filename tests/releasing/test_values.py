@@ -1,4 +1,4 @@
-"""Values: which are refused, before anything is drawn, and exact rounding to the grid (promise 12)."""
+"""Values: which ones are refused, before anything is drawn, and exact rounding to the grid (promise 12)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _nothing_may_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 NAN, INFINITY = float("nan"), float("inf")
 
-# A bad value, the parameters that it is bad with, and what the message says.
+# A bad value, the parameters with which it is bad, and the message.
 REFUSED: list[tuple[object, dict[str, Any], str]] = [
     (NAN, {}, "must be finite; drop or fix it"),
     (NAN, {"step": 0.5, "signed": True}, "must be finite"),
@@ -64,12 +64,12 @@ REFUSED: list[tuple[object, dict[str, Any], str]] = [
 
 
 def numpy(values: list[Any]) -> np.ndarray:
-    """An array of the values; NumPy itself would make floats of 2^63."""
+    """An array of the values; NumPy would turn 2^63 into a float."""
     large = any(isinstance(value, int) and value >> 63 == 1 for value in values)
     return np.array(values, np.uint64 if large else None)
 
 
-# Ways to hand in values, given as a list.
+# Ways to pass values, given as a list.
 COLUMNS: dict[str, Callable[[list[Any]], object]] = {
     "list": list,
     "tuple": tuple,

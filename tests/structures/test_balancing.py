@@ -1,4 +1,4 @@
-"""Balanced answers: near the least worst ratio there is, the same wherever a release is opened, and predicted."""
+"""Balanced answers: near the least possible worst ratio, the same wherever a release is opened, and predicted."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def noise_law(rate: float) -> tuple[npt.NDArray[np.int64], Floats]:
 
 
 def small_game(collision: float = 0.15) -> Game:
-    """A ladder of 16 symbols over 20 counts, some of which other keys of any height hide; T is 22."""
+    """A ladder of 16 symbols over 20 counts, some of which are hidden by other keys of any height; T is 22."""
     level = Ladder.climb([0.7] * 20, (4,)).levels[0]
     grid = np.arange(26)
     own = level.law[np.minimum(grid, level.height)]
@@ -137,7 +137,7 @@ STAGES: dict[str, Stage] = {
 
 @pytest.mark.parametrize("name", STAGES)
 def test_stored_keys_err_by_their_noise(name: str) -> None:
-    # Mutants: the error of all keys, of a key that was raised to `unit` as if it were there, a tail that is off by one.
+    # Mutants: the error of all keys, of a key that was raised to `unit` as if it had that count, a tail off by one.
     stage = STAGES[name]
     noise, law = noise_law(float(stage.noise.rate))
     counts = np.arange(stage.threshold + 30)
@@ -209,8 +209,8 @@ def test_absent_keys_of_users_with_many_keys_are_answered_near_zero() -> None:
 @pytest.mark.parametrize("failure", [0.3, 0.05, 0.001])
 @pytest.mark.parametrize("sensitivity", [1, 20])
 def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensitivity: int) -> None:
-    # Mutants: quantiles of a posterior, which cover on average only; intervals without their answer; those of patterns
-    # in the order of their answers, which hold them but are 9 % wider.
+    # Mutants: quantiles of a posterior, which cover only on average; intervals without their answer; intervals of
+    # patterns in the order of their answers, which contain the answers but are 9 % wider.
     plan = plan_for(nonzero=1000, sensitivity=sensitivity)
     low, high = plan.intervals(failure, plan.balanced)
     assert (low <= plan.balanced).all()

@@ -60,7 +60,7 @@ def build(
 def read(
     blocks: Blocks, array: Words, seeds: Words, values: npt.NDArray[np.float64], ids: Words
 ) -> npt.NDArray[np.float64]:
-    """The values of the ids' patterns, when nothing is stored."""
+    """The values of the patterns of the ids, if nothing is stored."""
     nothing = Table(np.empty(0, np.uint64), np.empty(0, np.int64))
     return blocks.reader([nothing.index], [array], seeds, values).read(ids)
 

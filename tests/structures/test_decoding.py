@@ -76,7 +76,7 @@ def test_the_papers_estimator_averages_all_maximisers() -> None:
 @pytest.mark.parametrize("failure", [0.5, 0.1, 0.05, 0.001])
 @pytest.mark.parametrize("collision", [0.0, 0.1, 0.4])
 def test_flat_intervals_cover_every_count(failure: float, collision: float) -> None:
-    # Not only on average: each count by itself, by summing over all patterns.
+    # Not only on average, but for each count, by summing over all patterns.
     d = decoder(collision)
     low, high = d.intervals(failure)
     assert (low <= high).all()

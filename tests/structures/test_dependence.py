@@ -11,7 +11,7 @@ import pytest
 
 from sparsedp.structures.dependence import _Terms, dependence
 
-# A segment must divide 2^32 for its slots to be equally likely, which the exact sum takes for granted.
+# A segment must divide 2^32 for its slots to be equally likely, which the exact sum assumes.
 SYSTEMS = [(1, 3, 4), (3, 2, 8), (7, 3, 8), (10, 5, 16), (20, 4, 16), (40, 3, 32), (60, 8, 16), (64, 5, 32)]
 
 
@@ -39,7 +39,7 @@ def test_the_bound_is_above_the_exact_sum_and_close_to_it(keys: int, slots: int,
 def test_large_systems_are_ruled_by_pairs(keys: int) -> None:
     segment = max(1 << 8, 1 << (keys.bit_length() - 1))
     if segment >= 1 << 31:
-        assert dependence(keys, 5, (1 << 31) - 1) == 1  # too many keys: says so, and soon
+        assert dependence(keys, 5, (1 << 31) - 1) == 1  # too many keys: it says so quickly
         return
     pairs = Fraction(keys) / Fraction(segment) ** 5
     assert pairs < dependence(keys, 5, segment) < pairs * Fraction(11, 10)

@@ -1,4 +1,4 @@
-"""The fitted prior: evidence is what it says, laws are found again, and its answers beat their rivals over all keys.
+"""The fitted prior: evidence is what it says, laws are recovered, and its answers beat their rivals over all keys.
 
 Mutants that must fail are named at each test.
 """
@@ -104,13 +104,13 @@ def test_cells_show_the_largest_height_of_their_keys() -> None:
 @pytest.mark.parametrize("exponent", [0.7, 1.2, 2.0])
 @pytest.mark.parametrize("symbols", [True, False])
 def test_a_power_law_is_found_again(exponent: float, symbols: bool) -> None:
-    """From what it makes one expect. Mutants: `BEND` 1, so that lines bend between 1 and T; no more keys of count 1."""
+    """From its own expectations. Mutants: `BEND` 1, so that lines bend between 1 and T; no extra keys of count 1."""
     stage = _plan("tight-alp", 1e-6).stage
     grid = count_grid(2, 400, 10**5)
     counts = grid[1:]
     borders = np.append(counts, 2.0 * counts[-1] - counts[-2])
     keys = 50_000 * (borders[:-1] ** -exponent - borders[1:] ** -exponent)
-    keys[0] *= 2  # as where counts are thinned
+    keys[0] *= 2  # as if counts had been thinned
     unstored = np.clip((300.0 - counts) / 100, 0.0, 1.0)
     edges = np.array([200.0, 220, 260, 340, 500, 800, 1600, 3200, 6400, 10**4])
     reach = (1 - unstored) * (counts >= edges[:, None])
@@ -134,7 +134,7 @@ def _plan(mechanism: str, delta: float, **more: Any) -> TightAlpPlan:
 
 
 def test_zeros_that_are_stored_are_no_keys() -> None:
-    """Mutant: `zeros` left out, which makes keys of T and more of them."""
+    """Mutant: `zeros` left out, so that stored zeros look like keys of T and more."""
     plan = _plan("tight-alp", 0.0)
     values = plan.stage.threshold + np.random.default_rng(1).geometric(1 - math.exp(-1 / USERS_KEYS), 200) - 1
     fit = fit_prior(plan.problem, plan.stage, values.astype(np.int64))
@@ -178,7 +178,7 @@ def test_counts_that_are_all_equal_are_no_power_law(count: int, largest: float, 
 
 @pytest.mark.parametrize(("mechanism", "delta"), [("tight-alp", 0.0), ("tight-alp", 1e-6), ("retrieval", 1e-6)])
 def test_intervals_cover_every_range_of_counts_and_hold_the_answer(mechanism: str, delta: float) -> None:
-    """Mutants: quantiles of the posterior, which cover on average only; intervals without their answer."""
+    """Mutants: quantiles of the posterior, which cover only on average; intervals without their answer."""
     counts, keys = heavy(), np.arange(20_000)
     release = released(counts, mechanism, delta)
     low, high = release.interval(keys, prior="fitted")
@@ -280,7 +280,7 @@ def test_more_keys_make_retrieval_more_careful() -> None:
 
 
 def test_posteriors_of_noisy_values_are_those_of_the_noise() -> None:
-    """Mutants: values below 0 are no outcome."""
+    """Mutant: values below 0 are not an outcome."""
     plan = released(heavy(), "retrieval", 1e-6).plan
     assert isinstance(plan, RetrievalPlan)
     noise, threshold = plan.buckets.noise, plan.buckets.threshold
@@ -298,7 +298,7 @@ def test_zeros_have_a_share_of_every_prior() -> None:
 
 
 def test_the_weights_of_frequent_keys_cost_no_more_than_a_share_of_the_lead() -> None:
-    """Mutants: a limit that is the rivals'; the first weights beyond the limit are taken."""
+    """Mutants: the limit of the rivals; the first weights beyond the limit."""
     grid = np.arange(200)
     rate = 0.1
     joint = np.exp(-rate * np.abs(np.arange(150) - grid[:, None]))

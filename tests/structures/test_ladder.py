@@ -125,7 +125,7 @@ def test_cells_follow_the_masses_on_every_word(word_bits: int) -> None:
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1), (1.0, 20), (6.0, 1)])
 def test_the_ratios_of_a_step_are_the_largest_of_all_symbols(epsilon: float, sensitivity: int) -> None:
-    # Floats leave out symbols that cannot have the largest ratio. Mutant: one that leaves out the one that has it.
+    # Floats leave out symbols that cannot have the largest ratio. Mutant: leaving out the symbol that has it.
     plan = sparsedp.plan(epsilon, nonzero=1000, sensitivity=sensitivity, mechanism="tight-alp")
     assert isinstance(plan, TightAlpPlan)
     for level in plan.blocks.ladder.levels:

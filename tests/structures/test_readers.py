@@ -119,7 +119,7 @@ def test_slots_are_read_as_their_xor(width: int, slots: int) -> None:
 
 
 def test_every_edge_of_a_bucket_belongs_to_the_right_one() -> None:
-    # A system whose slots are zero but for the first segment shows any number we like.
+    # A system whose slots are zero except in the first segment shows any chosen number.
     system = LinearSystem(3, 1, 2, 1)
     lasts = [0, 1, 255, 256, 40_000, 65_535]
     table = _native.Table(np.empty(0, np.uint64), np.empty(0, np.int64))

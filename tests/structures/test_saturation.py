@@ -25,7 +25,7 @@ WORD = 1 << 64
 
 
 class Prepared(Randomness):
-    """A stream that gives one word again and again."""
+    """A stream that repeats one word."""
 
     def __init__(self, word: int) -> None:
         self.word = word
@@ -59,9 +59,9 @@ OFFSETS = [-3.0, -1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5,
 @pytest.mark.parametrize("end", [-LARGEST_COUNT, 0, LARGEST_COUNT])
 @pytest.mark.parametrize("odds", [Fraction(9, 8), Fraction(3), Fraction(30)])
 def test_neighbouring_sums_stay_neighbours_where_they_are_cut(end: int, odds: Fraction) -> None:
-    # A mechanism whose outputs change by a factor of `odds` at most per cell, on all that the coin may give: Lemma 2
-    # bounds the loss of two sums by (odds - 1) · distance. Were they cut before the coin, -2^61 - 1.5 would be a coin
-    # between two cells, where -2^61 - 1 and -2^61 - 2 are none.
+    # A mechanism whose outputs change by a factor of at most `odds` per cell, for all that the coin may give: Lemma 2
+    # bounds the loss of two sums by (odds - 1) · distance. Were they cut before the coin, -2^61 - 1.5 would toss a coin
+    # between two cells, while -2^61 - 1 and -2^61 - 2 would not.
     outputs = range(end - 5, end + 6)
     densities = []
     for offset in OFFSETS:

@@ -1,4 +1,4 @@
-"""Small helpers that know nothing of privacy: lazy attributes and progress.
+"""Small helpers that have nothing to do with privacy: lazy attributes and progress.
 
-Knows `errors` only. Hands out `cached_property` and what shows how far long work has come.
+Uses only `errors`. Provides `cached_property` and progress bars for long work.
 """

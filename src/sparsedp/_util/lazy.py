@@ -1,7 +1,7 @@
-"""Attributes that are computed when they are first asked for, and kept.
+"""Attributes that are computed at first use, and kept.
 
-Until Python 3.12, `functools.cached_property` computes under a lock that all instances share. A child that is forked
-while another thread computes would wait for that lock forever. Without it two threads may both compute: the same value.
+Before Python 3.12, `functools.cached_property` computes under a lock that all instances share. A child that is forked
+while another thread computes would wait for that lock forever. Without it, two threads may both compute the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if sys.version_info >= (3, 12):
 else:
     Value = TypeVar("Value")
 
-    class cached_property(Generic[Value]):  # noqa: N801  # it stands for the one of functools
+    class cached_property(Generic[Value]):  # noqa: N801  # it replaces the one of functools
         """A property that is computed once."""
 
         def __init__(self, compute: Callable[[Any], Value]) -> None:
@@ -32,7 +32,7 @@ else:
         def __get__(self, instance: object, owner: type) -> Value | cached_property[Value]:
             if instance is None:
                 return self
-            # From now on Python finds the value in the instance, before it comes here.
+            # From now on Python finds the value in the instance before it gets here.
             value: Value = instance.__dict__.setdefault(self._name, self._compute(instance))
             return value
 

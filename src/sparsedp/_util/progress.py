@@ -1,6 +1,7 @@
-"""How far a long release has come, for a caller who waits at a terminal.
+"""Progress of a long release, for a caller who waits at a terminal.
 
-It goes to the caller's own standard error and says how many of his own keys are done: nothing that he does not know.
+It goes to the caller's own standard error and shows how many of the caller's own keys are done, which reveals nothing
+that the caller does not know.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any
 
-# Less work than this is done before anybody could read about it.
+# Less work than this is done before anyone could read the message.
 SHOWN_FROM = 1 << 20
 
 
@@ -19,7 +20,7 @@ _hushed = False
 
 
 def hush(hushed: bool = True) -> None:
-    """Show nothing, in this whole process: for programs whose caller asked for silence."""
+    """Show nothing in this whole process, for programs whose caller asked for silence."""
     global _hushed
     _hushed = hushed
 
@@ -52,7 +53,7 @@ def _bar() -> Any:
 
 @contextmanager
 def task(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A part of the work with `total` units; the block calls what it gets with the number of units just done."""
+    """A part of the work with `total` units; the block calls the function with the number of units just done."""
     if total < SHOWN_FROM or not _watched():
         yield lambda _: None
         return
@@ -62,7 +63,7 @@ def task(description: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def waiting(description: str, future: Future[Any], percent: Callable[[], float] | None) -> None:
-    """Wait for work in another thread that tells how many percent of it are done."""
+    """Wait for work in another thread; `percent` reports how much of it is done."""
     if not _watched():
         wait([future])
         return
@@ -78,7 +79,7 @@ def waiting(description: str, future: Future[Any], percent: Callable[[], float] 
 
 @contextmanager
 def counting(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Work in `total` long steps: a bar on a terminal, else a line when it begins."""
+    """Work in `total` long steps: a bar on a terminal, otherwise a line at the start."""
     if not _watched():
         if sys.stderr is not None and not _hushed:
             print(f"{description}: {total} steps", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Play the games against a mechanism, and say what they prove."""
+"""Play the games against a mechanism, and report what they prove."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from .games import Game, Views, games_for, read
 
 DEFAULT_RUNS = 1_000_000
 APPROXIMATE = ("stability", "retrieval")
-DELTA = 0.02  # large enough that keys which appear are seen
+DELTA = 0.02  # large enough that keys that appear are seen
 _GROUPS = 100_000  # of one release
 _SLOW_GROUPS = {"compact": 500, "alp": 50_000, "threshold-alp": 50_000}
-_MOST_RUNS = {"compact": 5_000}  # whose builds are quadratic and whose lookups are linear in the keys
+_MOST_RUNS = {"compact": 5_000}  # its builds are quadratic and its lookups linear in the keys
 _MOST_LABELS = 4000
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit found: every game's lower bound on ε, at the δ that was claimed."""
+    """What an audit found: a lower bound on ε from every game, at the claimed δ."""
 
     mechanism: str
     epsilon: float
@@ -52,7 +52,7 @@ class Audit:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.mechanism}: claimed ε = {self.epsilon:g}, δ = {self.delta:g}; {self.runs:,} runs a side and game"
+            f"{self.mechanism}: claimed ε = {self.epsilon:g}, δ = {self.delta:g}; {self.runs:,} runs per side and game"
         ]
         for finding in self.findings:
             seen = "{:,}/{:,} against {:,}/{:,}".format(*finding.likely, *finding.rare)
@@ -86,7 +86,7 @@ def _figure_class() -> Any:
 
 
 def check_plot(path: Path) -> None:
-    """What would stop `Audit.plot`, before the audit."""
+    """Raise before the audit what would stop `Audit.plot`."""
     kinds = _figure_class()().canvas.get_supported_filetypes()
     if path.suffix.lstrip(".").lower() not in kinds:
         raise ParameterError(f"plot must end in one of .{', .'.join(sorted(kinds))}, got {str(path)!r}")
@@ -104,7 +104,7 @@ def audit(
 ) -> Audit:
     """Try to refute that a mechanism is (ε, δ)-private: lower bounds on ε from many runs on neighbouring inputs.
 
-    The bounds hold together with the stated confidence: a claim that is true is refuted with at most the rest.
+    All bounds hold together with the stated confidence: a true claim is refuted with at most the remaining probability.
     """
     plan = check_audit(mechanism, epsilon, delta, runs=runs, confidence=confidence, **options)
     delta = plan.problem.delta
@@ -122,7 +122,7 @@ def audit(
 def check_audit(
     mechanism: str, epsilon: float, delta: float | None, *, runs: int, confidence: float, **options: object
 ) -> Plan:
-    """The plan that an audit is against, or what is wrong with its parameters."""
+    """The plan that an audit attacks, or `ParameterError`."""
     mechanism_named(mechanism)
     check_trials(runs, confidence)
     if delta is None:
@@ -132,7 +132,7 @@ def check_audit(
 
 
 def check_trials(runs: int, confidence: float) -> None:
-    """`ParameterError` for what no audit can be made with."""
+    """`ParameterError` for values with which no audit is possible."""
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
     if runs < 1000:
@@ -147,7 +147,7 @@ def _sizes(mechanism: str, runs: int, options: dict[str, object]) -> tuple[int, 
 
 
 def _settings(mechanism: str, groups: int, options: dict[str, object]) -> dict[str, Any]:
-    """Public parameters with which little events become likely: a small domain, many stored zeros, exact scaling."""
+    """Public parameters that make rare events likely: a small domain, many stored zeros, exact scaling."""
     keys = 8 * groups
     domain = 1 << max(12, (keys - 1).bit_length())
     settings: dict[str, Any] = {"domain": domain, "nonzero": keys}
@@ -187,7 +187,7 @@ def _play(
     stated = build((keys[:0, 0], inputs[:0, 0]), **parameters)
     seen: tuple[list[Views], list[Views]] = ([], [])
     for _ in range(math.ceil(2 * runs / groups)):
-        # A coin for each group: what its keys meet in shared cells has the same law, whichever side it is on.
+        # A coin for each group: the other keys in its cells have the same law, whichever side it is on.
         sides = coins.integers(0, 2, groups)
         views = released(sides)
         if game.twice:
@@ -200,7 +200,7 @@ def _play(
 
 
 def _labels(left: Views, right: Views) -> tuple[Labels, Labels]:
-    """Small numbers for what was seen; what is seen rarely is put together by rank."""
+    """Small numbers for what was seen; rare outcomes are grouped by rank."""
     values, codes = np.unique(np.concatenate([left, right]), return_inverse=True)
     if len(values) > _MOST_LABELS:
         codes = codes * _MOST_LABELS // len(values)
@@ -216,7 +216,7 @@ def audit_samples(
     runs: int = DEFAULT_RUNS,
     confidence: float = 1 - 1e-6,
 ) -> Audit:
-    """The same for any algorithm: `sample(right, runs)` gives what is seen in many runs on one of two inputs."""
+    """The same for any algorithm: `sample(right, runs)` returns what is seen in many runs on one of two inputs."""
     labels = _labels(sample(False, runs), sample(True, runs))
     finding = refute("two inputs", *labels, claimed=epsilon, delta=delta, failure=1 - confidence)
     return Audit(name, epsilon, delta, runs, confidence, (finding,))

@@ -20,13 +20,13 @@ Labels = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Finding:
-    """The best event of one game: how often it happened on both sides, and the ε that follows."""
+    """The best event of one game: how often it happened on each side, and the ε that follows."""
 
     game: str
-    claimed: float  # ε, and δ, that the algorithm states
+    claimed: float  # the ε, and below it the δ, that the algorithm states
     delta: float
     epsilon: float  # the lower bound
-    likely: tuple[int, int]  # how often the event happened, of how many runs, where it should be rare on the other side
+    likely: tuple[int, int]  # how often the event happened, and in how many runs, on the side where it is likely
     rare: tuple[int, int]
 
     @property
@@ -62,12 +62,12 @@ def _count(labels: Labels, event: npt.NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def _events(x: Labels, y: Labels, size: int, delta: float, claimed: float) -> list[npt.NDArray[np.bool_]]:
-    """Events that look telling: the most telling labels by ratio, and those that x has too often for the claim."""
+    """Promising events: the labels with the largest ratios, and those that are too frequent on x for the claim."""
     p, q = (np.bincount(labels, minlength=size) / max(1, len(labels)) for labels in (x, y))
     runs = max(1, min(len(x), len(y)))
     order = np.argsort(-(p / np.maximum(q, 1 / runs)), kind="stable")
     likely, rare = np.cumsum(p[order]), np.cumsum(q[order])
-    # What the bound will be if both sides turn out some standard errors less telling than they look.
+    # The bound if both sides turn out to be worse by some standard errors than they look.
     lower = np.maximum(likely - _ERRORS * np.sqrt(likely / runs) - delta, 1e-300)
     bound = np.log(lower / (rare + _ERRORS * np.sqrt(rare / runs) + _ERRORS**2 / runs))
     events = []
@@ -79,12 +79,12 @@ def _events(x: Labels, y: Labels, size: int, delta: float, claimed: float) -> li
 
 
 def lower_bound(happened: int, runs: int, failure: float) -> float:
-    """A lower bound on the probability of what happened so often; too high with probability at most `failure`."""
+    """A lower bound on the probability of an event seen this often; too high with probability at most `failure`."""
     return 1 - upper_bound(runs - happened, runs, failure)
 
 
 def upper_bound(happened: int, runs: int, failure: float) -> float:
-    """An upper bound on the probability of what happened so often; too low with probability at most `failure`."""
+    """An upper bound on the probability of an event seen this often; too low with probability at most `failure`."""
     if happened >= runs:
         return 1.0
     observed, wanted = happened / runs, math.log(1 / failure) / runs

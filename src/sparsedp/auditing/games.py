@@ -1,8 +1,8 @@
 """Neighbouring inputs that are hard to hide, and what an attacker looks at.
 
 A release answers for many keys, so one release is many runs of the same game: groups of keys, each with the counts of
-the one or of the other input, by a coin. What is seen of a group is what the release says about its keys. The noise of
-groups is independent but for the few that share a cell.
+one input or the other, by a coin. The attacker sees what the release says about the keys of a group. The noise of
+groups is independent, except for the few that share a cell.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Counts = npt.NDArray[np.int64]
 Views = npt.NDArray[np.float64]
 View = Callable[
     [Views], Views
-]  # of the estimates of each group's keys: one number, the same for outcomes that look alike
+]  # from the estimates of each group's keys to one number, equal for outcomes that look alike
 
 
 _LEVELS = 5
@@ -44,8 +44,8 @@ class Game:
     view: View
     options: Mapping[str, Any] = field(default_factory=dict)
     crowd: tuple[int, ...] = ()  # counts of further keys, the same on both sides
-    twice: bool = False  # the attacker also has a release of counts that he knows: those on the left
-    whole: bool = False  # of stored keys he also looks at what is at their place in the embedding
+    twice: bool = False  # the attacker also has a release of known counts: those on the left
+    whole: bool = False  # for stored keys, the attacker also looks at their place in the embedding
 
     @property
     def distance(self) -> int:
@@ -109,7 +109,7 @@ def _borders(plan: Plan) -> set[int]:
 
 
 def read(release: Release, keys: npt.NDArray[np.uint64], whole: bool = False) -> Views:
-    """What a release says about keys, told apart as finely as it can: symbols, bits, else estimates."""
+    """What a release says about keys, as finely as possible: symbols, bits, or otherwise estimates."""
     plan = release.plan
     ids = release.key_space.ids(keys)
     if isinstance(plan, TightAlpPlan):
@@ -122,7 +122,7 @@ def read(release: Release, keys: npt.NDArray[np.uint64], whole: bool = False) ->
 
 
 def _first_bits(columns: Columns, arrays: Arrays, ids: npt.NDArray[np.uint64]) -> Views:
-    """The bits of a key in the first levels as a number, or its stored value above all of those."""
+    """The bits of a key in the first levels as a number, or its stored value, placed above all of those."""
     seen = np.zeros(len(ids))
     for level in range(min(_LEVELS, columns.levels)):
         rows = _native.rows_of(arrays["embedding.functions"], columns.rows, level, ids).astype(np.int64)
@@ -135,7 +135,7 @@ def _first_bits(columns: Columns, arrays: Arrays, ids: npt.NDArray[np.uint64]) -
 
 
 def _symbols(plan: TightAlpPlan, parts: Parts, ids: npt.NDArray[np.uint64], whole: bool) -> Views:
-    """The number of a key's pattern of symbols, or its stored value above all patterns; or both."""
+    """The number of a key's pattern of symbols, or its stored value, placed above all patterns; or both."""
     blocks = [arrays["embedding.blocks"] for arrays in parts]
     seeds = parts[0]["embedding.seeds"]
     patterns = np.arange(1 << plan.blocks.ladder.bits, dtype=np.float64)

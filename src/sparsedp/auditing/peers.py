@@ -1,4 +1,4 @@
-"""The same game against other libraries: what they state is held against what they do."""
+"""The same game against other libraries: their claims are tested against their behaviour."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PEERS = ("opendp:laplace_threshold",)
 
 
 def check_peer(runs: int, confidence: float) -> Any:
-    """OpenDP, or what is wrong or missing, before any run."""
+    """OpenDP, or an error that says what is wrong or missing, before any run."""
     check_trials(runs, confidence)
     try:
         import opendp.prelude as dp
@@ -35,7 +35,7 @@ def audit_peer(name: str, epsilon: float, *, runs: int, confidence: float) -> Au
     stated: Any = measurement.map((1, 1, 1))
 
     def sample(right: bool, count: int) -> npt.NDArray[np.float64]:
-        # Many keys in one run: without the person no key is there, with one each key has one count.
+        # Many keys in one run: without the person there are no keys, with the person each key has one count.
         released = measurement(dict.fromkeys(range(count), 1)) if right else {}
         seen = np.zeros(count)
         for key, value in released.items():

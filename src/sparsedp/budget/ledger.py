@@ -1,10 +1,10 @@
-"""The privacy budget of data sets, spent once: totals and debits in one file.
+"""The privacy budgets of data sets, each spent only once: totals and debits in one file.
 
 By basic composition, releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε, Σδ)-differentially private.
 A ledger holds the total of each data set, which never changes, and a debit for each release, made before its noise is
-drawn and never taken back: what a failed release left on a disk or a screen cannot be called back either.
+drawn and never refunded: what a failed release left on a disk or a screen cannot be recalled either.
 
-ε and δ count as the decimals that floats are written as, so ten debits of 0.1 use up 1.0. Sums are exact fractions.
+ε and δ count as the decimals that their floats print as, so ten debits of 0.1 use up 1.0. Sums are exact fractions.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class Receipt:
     delta: float
     mechanism: str
     note: str
-    time: str  # UTC, ISO 8601, for people: the order is that of the ids
+    time: str  # UTC, ISO 8601, for people to read: the ids give the order
 
 
 @dataclass(frozen=True)
 class Entry(Receipt):
-    """A debit and what was released for it, or None: debited, never finished."""
+    """A debit and what was released for it, or None if it was debited and never finished."""
 
     released: str | None
 
@@ -67,9 +67,9 @@ class Balance:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A ledger file, for any number of threads and processes: an operation waits for others, at most `timeout` seconds.
+    """A ledger file, for any number of threads and processes; an operation waits for others, at most `timeout` seconds.
 
-    Each operation opens the file anew, so a ledger may be shared by threads, carried through a fork, and pickled.
+    Each operation opens the file again, so a ledger may be shared by threads, survive a fork, and be pickled.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class Ledger:
         dataset: str = "default",
         timeout: float = 30.0,
     ) -> Ledger:
-        """A new data set and its total, which can never be changed, in a new file or in an existing ledger."""
+        """Add a data set with its total, which can never be changed, to a new file or an existing ledger."""
         budget = (_name(dataset), repr(check_epsilon(epsilon)), repr(_delta(delta)), _now())
         ledger = cls(Path(path).absolute(), _seconds(timeout))
         if ledger.path.exists() or not store.make(ledger.path, ledger.timeout, "budget", *budget):
@@ -100,7 +100,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> Ledger:
-        """An existing ledger, all of it checked."""
+        """An existing ledger, checked completely."""
         ledger = cls(Path(path).absolute(), _seconds(timeout))
         with ledger._transaction():
             return ledger
@@ -108,12 +108,12 @@ class Ledger:
     def spend(
         self, *, epsilon: float, delta: float = 0.0, dataset: str = "default", mechanism: str = "", note: str = ""
     ) -> Receipt:
-        """Debit a release before its noise is drawn; `BudgetError`, and no debit, if that is more than is left."""
+        """Debit a release before its noise is drawn; `BudgetError`, and no debit, if it needs more than is left."""
         dataset, epsilon, delta = _name(dataset), check_epsilon(epsilon), _delta(delta)
         about = (_text("mechanism", mechanism), _text("note", note), _now())
         with self._transaction(write=True) as book:
             balance = self._balance(book, dataset)
-            # Exact: what is left was rounded down to the largest float whose decimal is not above it.
+            # Exact: the remainder was rounded down to the largest float whose decimal is not above it.
             if epsilon > balance.left_epsilon or delta > balance.left_delta:
                 raise BudgetError(
                     f"epsilon and delta must be at most {balance.left_epsilon} and {balance.left_delta}, what is left "
@@ -145,7 +145,7 @@ class Ledger:
         name = None if dataset is None else _name(dataset)
         with self._transaction() as book:
             if name is not None:
-                self._balance(book, name)  # refuses a name that is not there
+                self._balance(book, name)  # refuses an unknown name
             return [_entry(row) for row in book.entries.values() if name in (None, row[1])]
 
     def _transaction(self, write: bool = False) -> AbstractContextManager[Book]:
@@ -178,12 +178,12 @@ def _entry(row: tuple[Any, ...]) -> Entry:
 
 
 def _sum(amounts: Iterable[str]) -> Fraction:
-    """The exact sum of decimals, of which most are often the same."""
+    """The exact sum of decimals, many of which are often equal."""
     return sum((Fraction(amount) * times for amount, times in Counter(amounts).items()), Fraction())
 
 
 def _exact(amount: float) -> Fraction:
-    """A float as the decimal that was written: 0.1 is one tenth."""
+    """A float as the decimal that it prints as: 0.1 is one tenth."""
     return Fraction(repr(amount))
 
 
@@ -200,11 +200,11 @@ def _rounded_up(exact: Fraction) -> float:
 
 
 def _delta(delta: float) -> float:
-    return abs(check_delta(delta))  # there is a -0.0
+    return abs(check_delta(delta))  # -0.0 becomes 0.0
 
 
 def _name(dataset: str) -> str:
-    """The name of a data set, one for all ways to encode the same letters."""
+    """The name of a data set, the same for all ways to encode the same letters."""
     name = unicodedata.normalize("NFC", _text("dataset", dataset))
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable() or name != name.strip():
         raise ParameterError(

@@ -1,4 +1,4 @@
-"""The file of a ledger: one file that is its own journal, private, durable, and refused if a byte is not as written.
+"""The file of a ledger: its own journal, private, durable, and refused if any byte is not as it was written.
 
 A database finds its journal by the name of its file. Under another name (a hard link, a rename after a crash, a mount
 of the file alone) the journal is not seen, or is applied later and takes back debits whose releases are out. So there
@@ -6,20 +6,21 @@ is no second file: a commit is one line at the end, and the lock is on the file 
 
     head    512 bytes that never change
     marks   two of 512 bytes, used in turn: the number of lines, where the last one ends, its digest, and a checksum
-    lines   SHA-256 of the line before and of this one, and the changes of one commit as JSON
+    lines   SHA-256 of the previous line and of this one, and the changes of one commit as JSON
 
-- Durable: a line is written and synced, then a mark of it, synced too, and only then is the debit reported. Killed
-  before, the file ends with a whole line, which counts, or with a torn one, which does not and is cut off by the next
-  commit: it has no mark, so it was not reported.
-- Undamaged: each line carries the digest of all before it, and the marks tell how many lines there must be, so a
-  truncated or damaged file is refused instead of granting a budget twice. A mark torn by a power cut is told from a
-  damaged one by its line, which was synced before. It is no signature, and an older copy in the file's place passes.
-- One name: what replaces a file by its name (editors, backups, our own change of format) makes two ledgers of a file
-  with two names, each with what was left. So a file with several hard links is refused; symbolic links are followed.
+- Durable: a line is written and synced, then its mark, synced too, and only then is the debit reported. If the process
+  is killed before that, the file ends with a whole line, which counts, or with a torn one, which does not and is cut
+  off by the next commit: it has no mark, so it was not reported.
+- Undamaged: each line carries the digest of all lines before it, and the marks state how many lines there must be, so a
+  truncated or damaged file is refused instead of granting a budget twice. A mark torn by a power cut differs from a
+  damaged one by its line, which was synced before. This is not a signature: an older copy in the file's place passes.
+- One name: anything that replaces a file by its name (editors, backups, our own change of format) turns a file with two
+  names into two ledgers, each with the remaining budget. So a file with several hard links is refused; symbolic links
+  are followed.
 - Local: locks keep processes apart, and network file systems often only pretend to lock.
 
-Ledgers of version 1 are SQLite files. They are read as they are, by SQLite, and become files of this format, all or
-nothing, before the first change, so no journal of SQLite's can take back a debit that was made here.
+Ledgers of version 1 are SQLite files. They are read unchanged, by SQLite, and converted to this format, all or nothing,
+before the first change, so no SQLite journal can take back a debit that was made here.
 """
 
 from __future__ import annotations
@@ -46,31 +47,31 @@ from ..format.container import sync_directory
 from .book import VERSION, Book, Change, DamageError, check_version
 from .version1 import SQLITE, of_sqlite
 
-BLOCK = 512  # no disk writes a part of it
+BLOCK = 512  # no disk writes only part of a block
 HEAD = f"sparsedp ledger, version {VERSION}\nDo not edit: each line is sealed.\n".ljust(BLOCK - 1).encode() + b"\n"
 FIRST = 3 * BLOCK
 DIGEST = 64
 
 # One thread at a time uses ledgers, and a fork waits for it: a child would share the lock on the file, and would wait
-# forever for SQLite's own locks if another thread had them at that moment.
+# forever for SQLite's own locks if another thread held them at that moment.
 _in_use = threading.RLock()
 os.register_at_fork(before=_in_use.acquire, after_in_parent=_in_use.release, after_in_child=_in_use.release)
 
 
 class Mark(NamedTuple):
-    """The lines up to one: how many, where it ends, and its digest."""
+    """The lines up to some line: how many, where that line ends, and its digest."""
 
     number: int
     end: int
     digest: str
 
     def written(self) -> bytes:
-        """As it is in the file."""
+        """The bytes in the file."""
         text = f"{self.number} {self.end} {self.digest} "
         return (text + hashlib.sha256(text.encode()).hexdigest()).ljust(BLOCK - 1).encode() + b"\n"
 
     def place(self) -> int:
-        """Where it is in the file: over the one before the last."""
+        """Its place in the file: over the older of the two marks."""
         return BLOCK * (1 + self.number % 2)
 
 
@@ -78,7 +79,7 @@ START = Mark(0, FIRST, hashlib.sha256(HEAD).hexdigest())
 
 
 def make(path: Path, timeout: float, *change: str) -> bool:
-    """Make a file with its first data set, whole or not at all; False if there is a file of that name by now."""
+    """Create a file with its first data set, whole or not at all; False if a file of that name exists by now."""
     with _alone(path, timeout):
         try:
             with _hidden(path, [list(change)]) as (temporary, _):
@@ -89,14 +90,14 @@ def make(path: Path, timeout: float, *change: str) -> bool:
             return False
         except OSError as error:
             raise LedgerError(
-                f"{path} cannot be made; use a writable directory on a local disk ({error.strerror})"
+                f"{path} cannot be created; use a writable directory on a local disk ({error.strerror})"
             ) from error
     return True
 
 
 @contextmanager
 def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
-    """A new file beside a path, on the disk, and locked: who finds it under its name waits until it has no other."""
+    """A new, synced, locked file beside a path; a process that finds it under its final name waits for the lock."""
     temporary = path.with_name(f".ledger.{secrets.token_hex(8)}.tmp")
     try:
         with FileIO(temporary, "x+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -111,7 +112,7 @@ def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
 
 @contextmanager
 def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[Book]:
-    """The checked file, which nobody else changes meanwhile; committed if the block ends without an exception."""
+    """The checked file, locked against changes by others; committed if the block ends without an exception."""
     with _alone(path, timeout), _opened(path, timeout, write) as (file, content):
         if content.startswith(SQLITE):
             yield of_sqlite(path, timeout)
@@ -125,13 +126,13 @@ def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[Book]:
 def _commit(file: FileIO, last: Mark, is_clean: bool, changes: list[Change]) -> None:
     line, mark = _line(last, changes)
     try:
-        if not is_clean:  # somebody was stopped here: a torn line, or a line without its mark
+        if not is_clean:  # a process was stopped here: a torn line, or a line without its mark
             file.truncate(last.end)
             _write(file, last.written(), last.place())
         _write(file, line, last.end)
         _sync(file)
     except BaseException:
-        with suppress(OSError):  # the first error is the one to tell; a torn line does not count
+        with suppress(OSError):  # the first error is the one to report; a torn line does not count
             file.truncate(last.end)
         raise
     # From here on the debit stays, whatever happens: a mark that may be on the disk must have its line.
@@ -140,7 +141,7 @@ def _commit(file: FileIO, last: Mark, is_clean: bool, changes: list[Change]) -> 
 
 
 def _line(last: Mark, changes: list[Change]) -> tuple[bytes, Mark]:
-    """The next line and the mark of it."""
+    """The next line and its mark."""
     text = json.dumps(changes, separators=(",", ":")).encode()
     digest = _digest(last.digest, text)
     line = digest.encode() + b" " + text + b"\n"
@@ -152,11 +153,11 @@ def _digest(before: str, text: bytes) -> str:
 
 
 def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
-    """What a file says, the mark of its last whole line, and whether that mark is in the file."""
+    """The contents of a file, the mark of its last whole line, and whether that mark is in the file."""
     if not content.startswith(HEAD):
         version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
         check_version(path, bool(version), int(version[1]) if version else 0)
-        raise DamageError("its head is not the one that was written")
+        raise DamageError("its head is not as it was written")
     texts: list[bytes] = []
     ends = [last := START]
     while (end := content.find(b"\n", last.end) + 1) > 0:
@@ -170,7 +171,7 @@ def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
     if not marks or any(mark not in ends[mark.number : mark.number + 1] for mark in marks):
         raise DamageError("its totals and debits are not those that were written")
     newest = max(mark.number for mark in marks)
-    if len(marks) == 1 and last.number == newest:  # the other mark may have been of a line that is gone
+    if len(marks) == 1 and last.number == newest:  # the other mark may have been for a line that is gone
         raise DamageError("one of its marks is damaged")
     book = Book()
     try:
@@ -194,7 +195,7 @@ def _mark(block: bytes, at: int) -> Mark | None:
 @contextmanager
 def _alone(path: Path, timeout: float) -> Iterator[None]:
     if not _in_use.acquire(timeout=timeout):
-        raise LedgerError(f"{path} was waited for {timeout:g} s; try again when other threads are done with ledgers")
+        raise LedgerError(f"waited {timeout:g} s for {path}; try again when other threads are done with ledgers")
     try:
         yield
     finally:
@@ -203,19 +204,19 @@ def _alone(path: Path, timeout: float) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[FileIO, bytes]]:
-    """An existing file, locked, that has this name and no other, and what is in it; of version 1 only to read."""
+    """An existing file, locked, with this name and no other, and its contents; version 1 only for reading."""
     end = time.monotonic() + timeout
     with _explained(path, timeout, write):
         while True:
             try:
-                _check_kind(path, os.stat(path))  # to open a pipe would wait for its other end
+                _check_kind(path, os.stat(path))  # opening a pipe would wait for its other end
                 file = FileIO(path, "r+" if write else "r")
             except (FileNotFoundError, NotADirectoryError):
                 raise _missing(path) from None
-            # A file and no descriptor: if Ctrl-C comes at the wrong moment, it still is closed, and the lock let go.
+            # A file object, not a descriptor: even if Ctrl-C comes at a bad moment, it is closed and the lock released.
             with file:
                 _lock(file, write, end)
-                if not _is_at(path, file):  # replaced while it was waited for
+                if not _is_at(path, file):  # replaced while we waited for it
                     continue
                 _check_names(path, file)
                 start = file.read(BLOCK)
@@ -257,7 +258,7 @@ def _check_names(path: Path, file: FileIO) -> None:
     about = os.fstat(file.fileno())
     _check_kind(path, about)
     if about.st_nlink > 1:
-        # Who makes a ledger and is killed leaves its first name. Nobody is making it now: it would be locked.
+        # A process killed while creating a ledger leaves its first name. None is creating it now: it would be locked.
         for leftover in path.resolve().parent.glob(".ledger.*.tmp"):
             with suppress(OSError):
                 if os.path.samestat(leftover.lstat(), about):
@@ -288,8 +289,8 @@ def _sync(file: FileIO) -> None:
 
 @contextmanager
 def _explained(path: Path, timeout: float, write: bool) -> Iterator[None]:
-    """What the operating system and SQLite have to say comes as `LedgerError`."""
-    damaged = "is no ledger or damaged; restore it, and count every release since as spent"
+    """Turn errors of the operating system and of SQLite into `LedgerError`."""
+    damaged = "is not a ledger, or is damaged; restore it, and count every release since then as spent"
     locked = f"stayed locked for {timeout:g} s; try again when other processes are done with it"
     access = "written; make the file and its directory writable" if write else "read; make the file readable"
     full = "cannot grow; make room on its disk"
@@ -297,13 +298,13 @@ def _explained(path: Path, timeout: float, write: bool) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # a sentence of ours
+        if error.errno is None:  # our own message
             raise
         numbers = {
             **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), f"cannot be {access}"),
             **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), full),
             **dict.fromkeys((errno.EAGAIN, errno.EWOULDBLOCK), locked),
-            errno.EBUSY: "cannot be replaced, as a change of format must; mount its directory, not the file alone",
+            errno.EBUSY: "cannot be replaced, which a change of format needs; mount its directory, not the file alone",
         }
         raise LedgerError(f"{path} {numbers.get(error.errno, broken)} ({error.strerror})") from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes damaged names in its messages
@@ -316,7 +317,7 @@ def _explained(path: Path, timeout: float, write: bool) -> Iterator[None]:
 
 
 def _convert(path: Path, file: FileIO, timeout: float) -> None:
-    """Put a file of this format in the place of one of version 1, which is locked."""
+    """Replace a locked file of version 1 by a file of this format."""
     book = of_sqlite(path, timeout, close=True)
     about, real = os.fstat(file.fileno()), path.resolve()
     changes: list[Change] = [["budget", name, *budget] for name, budget in book.budgets.items()]
@@ -327,7 +328,7 @@ def _convert(path: Path, file: FileIO, timeout: float) -> None:
             os.fchown(new.fileno(), about.st_uid, about.st_gid)
         except PermissionError as error:
             raise LedgerError(
-                f"{path} is of version 1 and somebody else's; its owner must make the next change, which renews it"
+                f"{path} has version 1 and belongs to another user, who must make the next change, which converts it"
             ) from error
         os.fchmod(new.fileno(), stat.S_IMODE(about.st_mode))
         _sync(new)

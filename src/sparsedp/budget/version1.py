@@ -1,4 +1,4 @@
-"""Ledgers of version 1, which are SQLite files: read as they are, by SQLite, until the first change renews them."""
+"""Ledgers of version 1, which are SQLite files: SQLite reads them unchanged until the first change converts them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SQLITE_SCHEMA = [  # by name
 
 
 def of_sqlite(path: Path, timeout: float, close: bool = False) -> Book:
-    """What a file of version 1 says.
+    """The contents of a file of version 1.
 
-    The file may be open, but not be closed meanwhile: that drops all locks that this process has on the file.
+    The file may be open, but must not be closed meanwhile: that drops all locks of this process on the file.
     """
     address = f"{path.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(address, timeout=timeout, isolation_level=None, uri=True)) as connection:
         connection.execute("PRAGMA synchronous = EXTRA")  # also syncs the removal of the journal
         connection.execute("BEGIN EXCLUSIVE" if close else "BEGIN")
         book = _check(connection, path)
-        if close:  # programs that know version 1 only may be waiting for SQLite's lock: they are turned away
+        if close:  # programs that know only version 1 may be waiting for SQLite's lock: they are refused
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     return book

@@ -1,6 +1,6 @@
-"""The command line, thin: options become the parameters of the library. Results on stdout, messages on stderr.
+"""A thin command line: options become parameters of the library. Results go to stdout, messages to stderr.
 
-Knows everything, and nothing knows it. One file for each group of commands, `app` for what they share.
+Uses every other room, and none uses it. Each group of commands has its own file; `app` holds what they share.
 """
 
 import sys
@@ -9,9 +9,9 @@ import sys
 def main() -> None:
     """The command `sparsedp`."""
     try:
-        from .app import run  # which takes a moment, in which someone may press Ctrl-C
+        from .app import run  # this import takes a moment, and the user may press Ctrl-C meanwhile
 
         run()
     except KeyboardInterrupt:
-        sys.stderr.write("sparsedp: interrupted; no file was written, and what was debited stays debited\n")
+        sys.stderr.write("sparsedp: interrupted; no file was written, and anything already debited stays debited\n")
         sys.exit(130)

@@ -31,7 +31,7 @@ from ..errors import (
 )
 from .wording import language, translated
 
-# As one needs them: first a release and its readers, then what helps to decide on one, then the evidence.
+# In the order of use: a release and its readers, then the commands that help to plan one, then the evidence.
 ORDER = ("release", "lookup", "top", "info", "verify", "plan", "compare", "ledger", "demo", "audit", "reproduce")
 
 
@@ -50,17 +50,17 @@ app = typer.Typer(
 )
 
 FAILED, WRONG = 1, 2
-_invoked: list[str] = []  # the command, for its language
+_invoked: list[str] = []  # the command, so that messages name its options
 _LONGEST_POWER = 4096  # bits
 
 
 def run() -> None:
-    """Run a command; what goes wrong is one line on stderr and an exit code."""
+    """Run a command; report any failure as one line on stderr and an exit code."""
     from . import auditing, budget, planning, reading, releasing, reproducing  # noqa: F401  # they add their commands
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal without the letter shows its number
+            stream.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show appear as escapes
     warnings.formatwarning = lambda message, *_, **__: f"sparsedp: {in_options(str(message))}\n"
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -68,7 +68,7 @@ def run() -> None:
     except SparseDPError as error:
         failed = isinstance(error, (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError))
         fail(in_options(error), FAILED if failed else WRONG)
-    except BrokenPipeError:  # whoever read the output has had enough
+    except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
@@ -79,7 +79,7 @@ def run() -> None:
 
 def in_options(error: SparseDPError | str) -> str:
     """A message of the library in the language of the command line."""
-    if isinstance(error, (FormatError, LedgerError)):  # they are about files: their fields are no options
+    if isinstance(error, (FormatError, LedgerError)):  # these are about files, whose fields are not options
         return str(error)
     flags = language(typer.main.get_command(app), _invoked[-1] if _invoked else None)
     return translated(str(error), flags, parameters=isinstance(error, (ParameterError, BudgetError, SpentError, str)))
@@ -100,30 +100,30 @@ def main(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Differentially private counts over huge key spaces: one small file that answers for any key."""
+    """Release differentially private counts over huge key spaces as one small file that answers for any key."""
     if context.invoked_subcommand is not None:
         _invoked.append(context.invoked_subcommand)
 
 
 def _stop(*_: object) -> NoReturn:
-    """End as after an interrupt, so that temporary files are removed: there are counts in them."""
+    """Exit as after an interrupt, so that temporary files are removed: they contain counts."""
     sys.exit(128 + signal.SIGTERM)
 
 
 def fail(message: str, code: int) -> NoReturn:
-    """End with a message."""
+    """Exit with a message."""
     print(f"sparsedp: {message}", file=sys.stderr)
     sys.exit(code)
 
 
 def say(message: str, quiet: bool = False) -> None:
-    """Words for whoever watches."""
+    """Print a message for the terminal."""
     if not quiet:
         print(message, file=sys.stderr)
 
 
 def show(value: dict[str, Any] | list[Any]) -> None:
-    """A result for a program."""
+    """Print a result as JSON, for programs."""
     print(json.dumps(value, ensure_ascii=False, indent=2, default=_plain))
 
 
@@ -142,7 +142,7 @@ def number(text: str | Fraction) -> Fraction:
         else:
             _small(text.lower().partition("e")[2] or "0")
             value = Fraction(text)
-        float(value)  # which must be possible: ε and real parameters are floats
+        float(value)  # must not overflow: ε and real parameters are floats
         return value
     except (ArithmeticError, ValueError):
         raise typer.BadParameter(f"must be a number such as 1000, 1e6, 0.5 or 2^64, got {text!r}") from None
@@ -155,7 +155,7 @@ def _small(exponent: str) -> int:
 
 
 def _power(base: int, exponent: int) -> Fraction:
-    if base.bit_length() * abs(exponent) > _LONGEST_POWER:  # it would take long, and is no float
+    if base.bit_length() * abs(exponent) > _LONGEST_POWER:  # it would take long, and would not fit a float
         raise ValueError
     return Fraction(base) ** exponent
 
@@ -168,7 +168,7 @@ def plain(value: Fraction | None) -> Any:
 
 
 def as_arguments(options: dict[str, Any]) -> dict[str, Any]:
-    """The options of a command as the arguments of the library: numbers are plain ones."""
+    """The options of a command as arguments of the library, with fractions as plain numbers."""
     return {name: plain(value) if isinstance(value, Fraction) else value for name, value in options.items()}
 
 
@@ -184,19 +184,19 @@ Epsilon: TypeAlias = Annotated[
     Fraction, _number("The privacy to spend: 1 is common, less is safer.", "--epsilon", "-e")
 ]
 Delta: TypeAlias = Annotated[
-    Fraction, _number("How likely ε may fail: 0 is pure privacy, and 1e-9 buys less error.", "--delta", "-d")
+    Fraction, _number("How likely ε may fail: 0 is pure privacy; 1e-9 reduces the error.", "--delta", "-d")
 ]
 Mechanism: TypeAlias = Annotated[str, _option("The name of a mechanism (see compare), or auto.", "--mechanism")]
 Nonzero: TypeAlias = Annotated[
     Fraction | None,
-    _number("A public bound on the number of keys; without any bound a small share of ε estimates it.", "--nonzero"),
+    _number("A public bound on the number of keys; without one, a small share of ε estimates it.", "--nonzero"),
 ]
 Total: TypeAlias = Annotated[Fraction | None, _number("A public bound on the sum of all counts.", "--total")]
 Upper: TypeAlias = Annotated[Fraction | None, _number("A public bound on one count; larger counts are cut.", "--upper")]
 Domain: TypeAlias = Annotated[
-    Fraction | None, _number("Keys are the integers below this; without it any text or integer is a key.", "--domain")
+    Fraction | None, _number("Keys are the integers below this; without it, any text or integer is a key.", "--domain")
 ]
-Step: TypeAlias = Annotated[Fraction | None, _number("Values are real and released on multiples of this.", "--step")]
+Step: TypeAlias = Annotated[Fraction | None, _number("Values are real, released as multiples of this.", "--step")]
 Signed: TypeAlias = Annotated[bool, _option("Values may be negative.", "--signed")]
 Options: TypeAlias = Annotated[
     list[str] | None,
@@ -204,18 +204,18 @@ Options: TypeAlias = Annotated[
 ]
 Delimiter: TypeAlias = Annotated[
     str | None,
-    _option("What separates columns of CSV files; by itself a comma in .csv, a tab in .tsv.", "--delimiter"),
+    _option("The separator of columns in CSV files; by default a comma in .csv, a tab in .tsv.", "--delimiter"),
 ]
 Quote: TypeAlias = Annotated[
-    str | None, _option("What encloses fields of CSV files; by itself \", with '' nothing does.", "--quote")
+    str | None, _option("The quote character of CSV files, by default \"; '' means that there is none.", "--quote")
 ]
 Encoding: TypeAlias = Annotated[
-    str | None, _option("The encoding of CSV files: utf-8 (by itself), utf-16 or latin-1.", "--encoding")
+    str | None, _option("The encoding of CSV files: utf-8 (the default), utf-16 or latin-1.", "--encoding")
 ]
-Hive: TypeAlias = Annotated[bool, _option("Take folders such as day=2024-01-02 for columns of text.", "--hive")]
+Hive: TypeAlias = Annotated[bool, _option("Read folder names such as day=2024-01-02 as columns of text.", "--hive")]
 Json: TypeAlias = Annotated[bool, _option("Print JSON.", "--json")]
 Quiet: TypeAlias = Annotated[
-    bool, _option("Write no words and no progress to stderr.", "--quiet", "-q", callback=lambda quiet: _hush(quiet))
+    bool, _option("Write no messages or progress to stderr.", "--quiet", "-q", callback=lambda quiet: _hush(quiet))
 ]
 
 
@@ -228,7 +228,7 @@ def _hush(quiet: bool) -> bool:
 
 @cache
 def _own_parameters() -> frozenset[str]:
-    """What the library takes beside the options of a mechanism."""
+    """The parameters of the library that are not options of a mechanism."""
     from ..planning.plans import plan
     from ..releasing.building import release
 
@@ -236,14 +236,14 @@ def _own_parameters() -> frozenset[str]:
 
 
 def mechanism_options(options: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE pairs as options of a mechanism: numbers where they are numbers."""
+    """NAME=VALUE pairs as options of a mechanism; values that are numbers become numbers."""
     result: dict[str, Any] = {}
     for option in options or []:
         name, equals, value = option.partition("=")
         if not equals or not name:
             raise typer.BadParameter(f"must be NAME=VALUE, got {option!r}", param_hint="--option")
-        if name in _own_parameters():  # it has an option of its own
-            raise typer.BadParameter(f"{name} is no option of a mechanism", param_hint="--option")
+        if name in _own_parameters():  # it has its own option
+            raise typer.BadParameter(f"{name} is not an option of a mechanism", param_hint="--option")
         try:
             result[name] = plain(number(value))
         except typer.BadParameter:

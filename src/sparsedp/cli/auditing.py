@@ -22,14 +22,14 @@ def audit(
         typer.Option(
             "--delta",
             "-d",
-            help="The δ of the claim, large enough to be seen, such as 0.02.",
+            help="The δ of the claim, large enough to be detected, such as 0.02.",
             parser=number,
             metavar="NUMBER",
         ),
     ] = None,
     runs: Annotated[
         Fraction,
-        typer.Option("--runs", help="Play each game this often on each side.", parser=number, metavar="NUMBER"),
+        typer.Option("--runs", help="Play each game this many times on each side.", parser=number, metavar="NUMBER"),
     ] = Fraction(1_000_000),
     confidence: Annotated[
         float, typer.Option("--confidence", help="The probability that a true claim is not refuted.")
@@ -40,9 +40,9 @@ def audit(
 ) -> None:
     """Try to refute a privacy claim by telling inputs apart.
 
-    Distinguishes neighbouring inputs, which proves a lower bound on ε. The games are hard to hide from: 0 or 1, at the
-    threshold, where levels begin, keys that share cells, several keys, signs, two releases. The exit code is 1 if the
-    claimed ε is refuted.
+    Distinguishing neighbouring inputs proves a lower bound on ε. The games look where a flaw is hard to hide: 0 or 1,
+    at the threshold, where levels begin, keys that share cells, several keys, signs, two releases. The exit code is 1
+    if the claimed ε is refuted.
     """
     from ..auditing import audit as play
     from ..auditing import check_audit, check_plot
@@ -51,10 +51,10 @@ def audit(
 
     names = list(MECHANISMS) if mechanism == "all" else [mechanism]
     given = None if delta is None else float(delta)
-    # An audit takes minutes: everything that may be wrong or missing is said before the first.
+    # An audit takes minutes, so everything that may be wrong or missing is checked before the first one.
     if plot is not None:
         if len(names) > 1:
-            raise typer.BadParameter("draws one audit; name a mechanism", param_hint="--plot")
+            raise typer.BadParameter("draws a single audit; name one mechanism", param_hint="--plot")
         check_plot(plot)
     for name in names:
         if name in PEERS:

@@ -22,7 +22,7 @@ Dataset = Annotated[str, typer.Option("--dataset", help="The data set that the b
 
 
 def open_ledger(path: Path) -> Ledger:
-    """An existing ledger; what is said of a missing one has the command that makes it."""
+    """An existing ledger; the error for a missing one shows the command that creates it."""
     from ..budget.ledger import Ledger
 
     if not path.exists():
@@ -46,7 +46,7 @@ def create(
 ) -> None:
     """Give a data set its total ε and δ, for all releases together.
 
-    A total is never changed. A file may hold the budgets of several data sets.
+    A total never changes. One file may hold the budgets of several data sets.
     """
     from ..budget.ledger import Ledger
 

@@ -1,4 +1,4 @@
-"""Commands that touch no data: plan, compare, demo."""
+"""Commands that read none of your data: plan, compare, demo."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Sensitivity = Annotated[
     Fraction,
     typer.Option(
         "--sensitivity",
-        help="One user can change this much in all (keys × amount per key).",
+        help="The most that one user can change in all (keys × amount per key).",
         metavar="NUMBER",
         parser=number,
     ),
@@ -46,7 +46,7 @@ Sensitivity = Annotated[
 
 
 def described(plan: Any) -> dict[str, Any]:
-    """A plan for a program."""
+    """A plan as JSON, for programs."""
     predicted = {value: plan.error(value) for value in (0, 1, 10, 100)}
     return {
         "mechanism": plan.mechanism,
@@ -63,7 +63,7 @@ def described(plan: Any) -> dict[str, Any]:
 
 @app.command()
 def plan(
-    source: Annotated[str | None, typer.Argument(help="A table, of which only the columns are looked at.")] = None,
+    source: Annotated[str | None, typer.Argument(help="A table; only its columns are looked at.")] = None,
     epsilon: Epsilon = Fraction(1),
     delta: Delta = Fraction(0),
     nonzero: Nonzero = None,
@@ -75,17 +75,17 @@ def plan(
     step: Step = None,
     signed: Signed = False,
     option: Options = None,
-    key: Annotated[str | None, typer.Option("--key", help="The column of keys, to check that it can be one.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="The column of users, to check that it is there.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="The column of keys, to check its type.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The column of users, to check that it exists.")] = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
     encoding: Encoding = None,
     hive: Hive = False,
     json: Json = False,
 ) -> None:
-    """Predict size, privacy and error without touching any data.
+    """Predict size, privacy and error without reading any data.
 
-    Everything follows from public parameters. Of a table only the columns are looked at.
+    Everything follows from public parameters. If a table is given, only its columns are looked at.
     """
     asked = as_arguments(locals())
     from ..planning.plans import make_plan
@@ -98,7 +98,7 @@ def plan(
 
 
 def check_source(source: str, asked: dict[str, Any]) -> None:
-    """The columns of a table, without reading a row of it."""
+    """Check the columns of a table without reading any of its rows."""
     from ..counting.files import Reading
     from ..counting.local import check_table
     from ..counting.request import Counting
@@ -127,7 +127,7 @@ def compare(
 ) -> None:
     """Compare all mechanisms for the same public parameters.
 
-    Shows size, speed and error side by side, and why a mechanism cannot be used where it cannot.
+    Shows size, speed and error side by side, and for mechanisms that cannot be used, why.
     """
     asked = as_arguments(locals())
     from ..planning.comparison import make_comparison
@@ -147,7 +147,7 @@ def compare(
 @app.command()
 def demo(
     write_log: Annotated[
-        Path | None, typer.Option("--write-log", help="Only write a made-up log of visits, to try other commands on.")
+        Path | None, typer.Option("--write-log", help="Only write a made-up log of visits, for trying other commands.")
     ] = None,
 ) -> None:
     """Release the word counts of a book and compare with the truth."""

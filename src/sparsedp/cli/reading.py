@@ -12,17 +12,17 @@ from .app import Json, Quiet, app, say, show
 
 File = Annotated[Path, typer.Argument(help="A release: a .sparsedp file, or a directory of parts.")]
 Confidence = Annotated[
-    float, typer.Option("--confidence", help="The probability that an interval holds its true count.")
+    float, typer.Option("--confidence", help="The probability that an interval contains its true count.")
 ]
 Integer = Annotated[
-    bool, typer.Option("--integer", help="Read keys as integers, for files that do not tell their kind.")
+    bool, typer.Option("--integer", help="Read keys as integers, for files that do not state the kind of their keys.")
 ]
 Reproducible = Annotated[
     bool, typer.Option("--allow-reproducible", help="Open a release made for tests, which protects nobody.")
 ]
 Keys = Annotated[
     Path | None,
-    typer.Option("--file", "-f", help="Read keys from this file, one a line; - is stdin.", show_default=False),
+    typer.Option("--file", "-f", help="Read keys from this file, one per line; - is stdin.", show_default=False),
 ]
 
 
@@ -30,7 +30,7 @@ Keys = Annotated[
 def lookup(
     release: File,
     keys: Annotated[
-        list[str] | None, typer.Argument(help="Keys to look up; without any, they come from stdin.")
+        list[str] | None, typer.Argument(help="Keys to look up; without any, keys are read from stdin.")
     ] = None,
     file: Keys = None,
     confidence: Confidence = 0.95,
@@ -64,7 +64,7 @@ def _open_keys(file: Path | None) -> BinaryIO:
     if file is not None and str(file) != "-":
         return file.open("rb")
     if sys.stdin.isatty():
-        say("reading keys from the terminal, one a line, until Ctrl-D")
+        say("reading keys from the terminal, one per line, until Ctrl-D")
     return sys.stdin.buffer
 
 
@@ -73,7 +73,7 @@ def top(
     release: File,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="List this many keys.")] = 20,
     candidates: Annotated[
-        Path | None, typer.Option("--candidates", "-c", help="Rank the keys of this file, one a line; - is stdin.")
+        Path | None, typer.Option("--candidates", "-c", help="Rank the keys of this file, one per line; - is stdin.")
     ] = None,
     integer: Integer = False,
     json: Json = False,
@@ -81,8 +81,8 @@ def top(
 ) -> None:
     """List the largest estimates, of stored keys or of candidates.
 
-    A release of hashed keys does not know their names, unless it was made with --keep-keys: it lists fingerprints, or
-    you give it candidates.
+    A release of hashed keys does not know their names, unless it was made with --keep-keys. It lists fingerprints, or
+    ranks the candidates that you give it.
     """
     from ..releasing.published import load
     from ..releasing.ranking import Fingerprint, largest
@@ -122,7 +122,7 @@ def _printable(key: Any) -> str | int:
 
 
 def _escaped(letter: str) -> str:
-    byte = ord(letter) - 0xDC00  # of bytes that are no text
+    byte = ord(letter) - 0xDC00  # of bytes that are not text
     return f"\\x{byte:02x}" if 0x80 <= byte < 0x100 else letter.encode("unicode_escape").decode()
 
 
@@ -162,7 +162,7 @@ def info(release: File, json: Json = False) -> None:
         return
     print(f"{release}: {size:,} bytes, {problem.parts} part{'s' if problem.parts > 1 else ''}")
     if opened.reproducible:
-        print("MADE FOR TESTS: its noise can be computed by anyone, and it protects nobody.")
+        print("MADE FOR TESTS: anyone can compute its noise, so it protects nobody.")
     print()
     print(guarantee(plan))
     print()
@@ -174,20 +174,20 @@ def info(release: File, json: Json = False) -> None:
         print(
             f"  size     for {problem.nonzero:,} keys, estimated from the data with noise; keys with counts far below"
         )
-        print("           the noise count as parts of one, so this is not how many keys there are")
+        print("           the noise count as fractions of a key, so this is not the number of keys")
     if opened.overload is not None:
         print(f"  OVERLOAD {opened.overload}")
 
 
 def _keys_of(problem: Any) -> str:
-    return "hashed, stored ones kept" if problem.keep_keys else "hashed"
+    return "hashed, with stored keys kept" if problem.keep_keys else "hashed"
 
 
 @app.command()
 def verify(release: File, quiet: Quiet = False) -> None:
     """Check that a release is undamaged and keeps its promise.
 
-    Reads every byte, and computes anew which ε and δ its thresholds give.
+    Reads every byte, and recomputes the ε and δ that its thresholds give.
     """
     from ..releasing.published import verify as check
 

@@ -1,4 +1,4 @@
-"""The command that spends: release."""
+"""The command that spends budget: release."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from ..counting.request import Counting
     from ..planning.drafts import Draft
 
-SPENT_SHARE = 0.99  # of ε: less than this is said
+SPENT_SHARE = 0.99  # of ε; a release that spends less says so
 
 
 @app.command()
 def release(
     source: Annotated[
-        str, typer.Argument(help="A table of events: Parquet, CSV or JSON lines; a glob in quotes for many.")
+        str, typer.Argument(help="A table of events: Parquet, CSV or JSON lines; for many files, a quoted glob.")
     ],
     key: Annotated[str, typer.Option("--key", help="The column of keys.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as visits.sparsedp.")],
@@ -53,7 +53,7 @@ def release(
     delta: Delta = Fraction(0),
     user: Annotated[
         str | None,
-        typer.Option("--user", help="The column that tells users apart; without it every row is its own user."),
+        typer.Option("--user", help="The column that identifies users; without it, every row is a separate user."),
     ] = None,
     max_keys_per_user: Annotated[
         int | None, typer.Option("--max-keys-per-user", help="A user contributes to at most this many keys.", min=1)
@@ -81,15 +81,13 @@ def release(
     key_type: Annotated[
         str,
         typer.Option(
-            "--key-type", help="Read text as integers with integer, or take dates and the like by their text with text."
+            "--key-type", help="With integer, text is read as integers; with text, dates and the like become text."
         ),
     ] = "as stored",
-    nulls: Annotated[
-        str, typer.Option("--nulls", help="Either refuse rows without key, user or value, or drop them.")
-    ] = "refuse",
+    nulls: Annotated[str, typer.Option("--nulls", help="Refuse or drop rows without a key, user or value.")] = "refuse",
     memory_limit: Annotated[
         str | None,
-        typer.Option("--memory-limit", help="Counting may use this much memory, such as 4GB; more goes to disk."),
+        typer.Option("--memory-limit", help="Memory for counting, such as 4GB; anything beyond it goes to disk."),
     ] = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
@@ -114,7 +112,7 @@ def release(
 
     By default a release counts users: each user counts once for each of at most --max-keys-per-user keys. With
     --max-per-key a user's rows of the same key count up to that many times, and with --value a column is summed.
-    One user changes the counts by at most --max-keys-per-user × --max-per-key; that is what ε protects.
+    One user changes the counts by at most --max-keys-per-user × --max-per-key; ε protects a change of that size.
     """
     asked = as_arguments(locals())
     from ..budget.spending import Account
@@ -125,14 +123,14 @@ def release(
 
     _check_output(output, force, parts)
     account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
-    # What is wrong with the parameters is said before the table is read.
+    # The parameters are checked before the table is read.
     counting = Counting.of(asked)
     bounds = {"contribution": counting.contribution, "sensitivity": counting.contribution.total}
     drafted = draft(Request.of(asked | bounds | {"options": mechanism_options(option)}))
     if account is not None:
         _check_budget(account, float(epsilon), float(delta))
     if user is None:
-        say("no --user: every row is taken for a user of its own", quiet)
+        say("no --user: every row counts as a separate user", quiet)
     if dry_run:
         _dry_run(source, counting, drafted, account, output, json)
         return
@@ -140,13 +138,13 @@ def release(
 
 
 def _check_output(output: Path, force: bool, parts: int) -> None:
-    """Everything about the output that can be known before the work."""
+    """Refuse the output for every reason that can be known before the work."""
     from ..format.container import check_writable
 
     if output.is_dir() and parts == 1:
         raise FileExistsError(f"{output} is a directory; name a file")
     if output.exists() and parts > 1:
-        # A directory cannot take the place of another in one step, and removing whatever it holds is not ours to do.
+        # One directory cannot replace another in a single step, and deleting its contents is not ours to do.
         why = ", and --force replaces single files only" if force else ""
         raise FileExistsError(f"{output} exists{why}; remove it first, or name another directory")
     if output.exists() and not force:
@@ -157,12 +155,12 @@ def _check_output(output: Path, force: bool, parts: int) -> None:
 
 
 def _as_text(output: Path) -> str:
-    """A path for the ledger, which takes text only: names may have bytes that are none."""
+    """A path for the ledger, which takes text only: file names may have bytes that are not text."""
     return os.fsencode(output).decode(errors="backslashreplace")
 
 
 def _check_budget(account: Account, epsilon: float, delta: float) -> None:
-    """Whether the budget would do now: said before the work. The debit decides, when it comes."""
+    """Refuse before the work if the budget is already too small. The debit itself decides later."""
     from ..errors import BudgetError
     from .budget import creation
 
@@ -209,7 +207,7 @@ def _dry_run(
     print(f"contribution  {counting.contribution}")
     print(f"mechanism     {plan.mechanism} ({plan.reason})")
     size = (
-        "of a size that is estimated from the data, privately"
+        "of a size that is estimated privately from the data"
         if report["expected_bytes"] is None
         else f"about {plan.nbytes:,} bytes"
     )

@@ -14,17 +14,17 @@ from .app import Json, Quiet, app, say, show
 def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the report into this folder.")] = Path("report"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Take fewer runs and points: a minute instead of a quarter of an hour.")
+        bool, typer.Option("--quick", help="Use fewer runs and points: a minute instead of a quarter of an hour.")
     ] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Run only this experiment; repeatable.")] = None,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the simulations.")] = 2021,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compute the figures and numbers of the paper anew.
+    """Recompute the figures and numbers of the paper.
 
-    Compares all mechanisms and other libraries too. Writes index.html, figures and results.json. An interrupted run
-    goes on where it was. The exit code is 1 if a number of the paper is missed.
+    Also compares all mechanisms with each other and with other libraries. Writes index.html, figures and
+    results.json. An interrupted run continues where it stopped. The exit code is 1 if a number of the paper is missed.
     """
     from ..experiments.reproduction import reproduce as run
 

@@ -1,4 +1,4 @@
-"""Keys in, one a line, and answers out, in blocks: at the speed of the release, not of Python's loops."""
+"""Keys in, one per line, and answers out, in blocks: at the speed of the release, not of Python's loops."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def lines_of(file: BinaryIO) -> Iterator[pa.Array]:
 
 
 def _column(text: bytes, first_line: int) -> pa.Array:
-    """Whole lines without their ends; a line that is no UTF-8 is named."""
+    """Whole lines without their line ends; `InputError` names a line that is not UTF-8."""
     text = text.replace(b"\r\n", b"\n")
     try:
         text.decode()
     except UnicodeDecodeError as error:
         line = first_line + text.count(b"\n", 0, error.start)
-        raise InputError(f"line {line} is no valid UTF-8") from None
+        raise InputError(f"line {line} is not valid UTF-8") from None
     data = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(data == ord("\n"))
     offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
@@ -57,15 +57,15 @@ def column_of(texts: list[str]) -> pa.Array:
     try:
         return pa.array(texts, pa.large_string())
     except UnicodeEncodeError as error:
-        raise InputError(f"key {error.object!r} is no valid UTF-8") from None
+        raise InputError(f"key {error.object!r} is not valid UTF-8") from None
 
 
 def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.Array | list[int]:
-    """Lines as keys of the kind that the release has, which files of format 1 do not tell: then `integer` decides."""
+    """Lines as keys of the kind that the release has. Files of format 1 do not state it: then `integer` decides."""
     wanted = "integer" if integer else release.key_space.kind
     if wanted != "integer":
         return pc.cast(texts, pa.large_binary()) if wanted == "bytes" else texts
-    # Arrow also takes "0x10" for an integer.
+    # Arrow would also read "0x10" as an integer.
     written = pc.match_substring_regex(texts, r"^-?[0-9]{1,20}$")
     if not pc.all(written).as_py():
         at = pc.index(written, False).as_py()
@@ -75,7 +75,7 @@ def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.
             return pc.cast(texts, kind)
         except pa.ArrowInvalid:
             continue
-    # Negative ones and ones from 2^63 on together are of no Arrow type.
+    # No Arrow type holds both negative integers and integers from 2^63 on.
     return [_integer(text, first + at) for at, text in enumerate(texts.to_pylist())]
 
 

@@ -1,7 +1,7 @@
-"""What the library says, in the language of the command line: where it says `step=`, one has to type `--step`.
+"""Messages of the library in the language of the command line: where they say `step=`, the user types `--step`.
 
-Messages are written once, for Python. They are translated at the one place where they leave the command line, by the
-options that the commands really have, so no message can be forgotten and no option can be named that is not there.
+Messages are written once, for Python. They are translated at the one place where they leave the command line, from the
+options that the commands really have, so no message can be forgotten and no missing option can be named.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# Names that no message uses as an English word; all others are taken for options only where the grammar tells.
+# Names that no message uses as an English word; the others are read as options only where the grammar shows it.
 _NAMES = ("epsilon", "delta", "nonzero", "sensitivity", "step", "upper")
 _SUBJECT = r"(?= (?:must|needs|is for) | \([^)]*\) must )"
 _VALUE = r"'[^']*'|\w+"
-# Names and text of the caller: they stay as they are.
+# Names and text of the caller, which stay as they are.
 _QUOTED = r"\"{3}.*?\"{3}|(?<!\w)'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 _FUNCTIONS = {"release()": "sparsedp release", "count()": "sparsedp release"}
 
 
 def flags_of(command: Any) -> dict[str, str]:
-    """Python's name of each option of a command and of those below it, and how it is typed."""
+    """The options of a command and of its subcommands: the Python name of each, and how to type it."""
     flags = {}
     for option in command.params:
         typed = [name for name in option.opts if name.startswith("--")]
@@ -32,7 +32,7 @@ def flags_of(command: Any) -> dict[str, str]:
 
 
 def language(commands: Any, invoked: str | None = None) -> dict[str, str]:
-    """The options of all commands and of all mechanisms, as one types them for the command that was invoked."""
+    """The options of all commands and all mechanisms, as they are typed for the command that was invoked."""
     from ..mechanisms import MECHANISMS
 
     flags = {
@@ -41,13 +41,13 @@ def language(commands: Any, invoked: str | None = None) -> dict[str, str]:
         for name in (option.name for option in mechanism.options)
     } | flags_of(commands)
     own = {} if invoked is None else flags_of(commands.commands[invoked])
-    if "max_keys_per_user" in own and "sensitivity" not in own:  # which is their product
+    if "max_keys_per_user" in own and "sensitivity" not in own:  # sensitivity is their product
         flags["sensitivity"] = "(--max-keys-per-user × --max-per-key)"
     return flags
 
 
 def translated(message: str, flags: dict[str, str], parameters: bool = True) -> str:
-    """The message with options instead of arguments; words that may be English only if it is about `parameters`."""
+    """The message with options instead of arguments; ambiguous words only if it is about `parameters`."""
     names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
     called = re.compile(
         rf"(?P<quoted>{_QUOTED})"
@@ -63,7 +63,7 @@ def translated(message: str, flags: dict[str, str], parameters: bool = True) -> 
         value = (found["value"] or found["spaced"] or "").strip("'")
         if found[0] != name:  # name=, name='value', name = value
             return flag if value in ("", "True") else f"{flag} {value}"
-        # An argument that a sentence is about stands at the beginning: "domain must be …".
+        # An argument that is the subject of its sentence comes first: "domain must be …".
         subject = found["subject"] is not None and re.search(r"(^|[;:] )$", message[: found.start()])
         certain = "_" in name or (parameters and (name in _NAMES or subject))
         return flag if certain else name

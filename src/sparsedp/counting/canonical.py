@@ -2,9 +2,9 @@
 
 Text is its UTF-8, bytes are themselves, integers are decimal digits, dates are ISO text, truth values are `true` and
 `false`. The hash of a pair is MD5 of the number of the user's bytes in decimal, a colon, the user's bytes and the key's
-bytes: no two pairs have the same such string. Of two keys of a user that one comes first whose digest, read as an
-integer with the lowest byte first, is smaller. MD5 is not asked to be secure here: any fixed function would do
-(docs/privacy.md, "Bounded contributions"), and this one is in every database.
+bytes: no two pairs have the same such string. A user's keys are ordered by this digest, read as an integer with the
+lowest byte first. MD5 need not be secure here: any fixed function would do (docs/privacy.md, "Bounded
+contributions"), and every database has this one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TEXTS = re.compile(r"VARCHAR|ENUM\(.*\)", re.DOTALL)
 INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)")
-# What can tell users apart, besides text: values with one text each, and types that no row has a say in.
+# Types of users other than text: each value has exactly one text, and no row influences the type.
 _USERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BLOB|DATE|BOOLEAN|UUID")
 
 SPARK_INTEGERS = ("tinyint", "smallint", "int", "bigint")
@@ -32,7 +32,7 @@ def tells_users_apart(kind: str) -> bool:
 
 
 def grouped(sql: str, kind: str, binary_text: bool) -> tuple[str, str]:
-    """SQL to group a column by its bytes and its type; collations and the codes of an ENUM have no part in it."""
+    """SQL to group a column by its bytes, and its type; collations and the codes of an ENUM have no influence."""
     if not TEXTS.fullmatch(kind):
         return sql, kind
     text = sql if kind == "VARCHAR" else f"CAST({sql} AS VARCHAR)"
@@ -40,7 +40,7 @@ def grouped(sql: str, kind: str, binary_text: bool) -> tuple[str, str]:
 
 
 def order_of(user: str, user_kind: str, key: str, key_kind: str) -> str:
-    """DuckDB's SQL for the hash of a user and a key, of which `grouped` told the types."""
+    """DuckDB's SQL for the hash of a user and a key; their types come from `grouped`."""
     user, key = (
         column if kind in ("VARCHAR", "BLOB") else f"CAST({column} AS VARCHAR)"
         for column, kind in ((user, user_kind), (key, key_kind))
@@ -54,7 +54,7 @@ def order_of(user: str, user_kind: str, key: str, key_kind: str) -> str:
 
 
 def spark_order_of(user: Column, user_kind: str, key: Column, key_kind: str) -> Column:
-    """The same order, of Spark's columns."""
+    """The same order for columns of Spark."""
     from pyspark.sql import functions
 
     user_bytes, key_bytes = (
@@ -63,6 +63,6 @@ def spark_order_of(user: Column, user_kind: str, key: Column, key_kind: str) -> 
     )
     length = functions.concat(functions.octet_length(user_bytes).cast("string"), functions.lit(":"))
     digest = functions.md5(functions.concat(length.cast("binary"), user_bytes, key_bytes))
-    # Bytes in reverse compare as the integer does whose lowest byte is the first.
+    # Reversed bytes compare like the integer whose lowest byte comes first.
     reversed_bytes = [functions.substring(digest, 2 * at + 1, 2) for at in reversed(range(_DIGEST_BYTES))]
     return functions.concat(*reversed_bytes)

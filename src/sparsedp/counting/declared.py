@@ -10,14 +10,14 @@ from .request import Counting
 from .scans import Scan
 
 _NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR")
-# Values with one text each, whatever the settings of the database: not those of a time zone, and no floats.
+# Types whose values have exactly one text under all settings of the database: no time zones and no floats.
 _AS_TEXT = re.compile(
     r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BOOLEAN|UUID|DATE|TIME|TIMESTAMP(_S|_MS|_NS)?|DECIMAL\(.*\)"
 )
 
 
 def check_types(table: Scan, counting: Counting) -> None:
-    """`InputError` for columns that cannot be what they are said to be, with how to cast them."""
+    """`InputError`, with the cast to use, for columns whose type does not fit their role."""
     _check_key(table, counting.key, counting.key_type)
     if counting.domain is not None:
         _check_domain(table, counting.key, counting.key_type)
@@ -28,12 +28,12 @@ def check_types(table: Scan, counting: Counting) -> None:
 
 
 def reads_integers(kind: str, key_type: str) -> bool:
-    """Whether keys of this type are text that is read as integers."""
+    """Whether keys of this type are text to be read as integers."""
     return key_type == "integer" and TEXTS.fullmatch(kind) is not None
 
 
 def _has(table: Scan, column: str) -> str:
-    """What a column has; not the values of an ENUM, which are those of rows."""
+    """The type of a column in words, without the values of an ENUM, which are data."""
     return f"column {column!r} has {re.sub(r'ENUM[(].*[)]', 'ENUM', table.types[column], flags=re.DOTALL)} values"
 
 
@@ -45,15 +45,15 @@ def _check_key(table: Scan, key: str, key_type: str) -> None:
     if key_type == "text" and _AS_TEXT.fullmatch(kind):
         return
     if key_type == "integer":
-        # A cast of ours would round, or lose digits beyond 2^53: whoever knows the column decides.
+        # A cast here would round, or lose digits beyond 2^53, so the caller decides.
         fix = table.cast(key, "BIGINT") if _NUMBERS.fullmatch(kind) else "name another column"
-        raise InputError(f"{what}, and integer keys are of integer columns, or of text in decimal digits; {fix}")
-    fix = "pass key_type='text' to take them by their text"
+        raise InputError(f"{what}, and integer keys must be integers, or text in decimal digits; {fix}")
+    fix = "pass key_type='text' to use their text"
     if kind == "BLOB":
-        raise InputError(f"{what}, which are no text; omit key_type= to take bytes as they are")
+        raise InputError(f"{what}, which are not text; omit key_type= to use the bytes as they are")
     if not _AS_TEXT.fullmatch(kind):
         fix = table.cast(key, "VARCHAR")
-    raise InputError(f"{what}, and keys are text, bytes or 64-bit integers; {fix}")
+    raise InputError(f"{what}, and keys must be text, bytes or 64-bit integers; {fix}")
 
 
 def _check_domain(table: Scan, key: str, key_type: str) -> None:
@@ -70,7 +70,7 @@ def _check_user(table: Scan, user: str) -> None:
     kind = table.types[user]
     if not tells_users_apart(kind):
         fix = table.cast(user, "BIGINT" if kind in ("FLOAT", "DOUBLE") else "VARCHAR")
-        raise InputError(f"{_has(table, user)}, and users are text, bytes, integers, dates or truth values; {fix}")
+        raise InputError(f"{_has(table, user)}, and users must be text, bytes, integers, dates or truth values; {fix}")
 
 
 def _check_value(table: Scan, value: str, real: bool) -> None:

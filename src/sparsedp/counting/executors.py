@@ -1,4 +1,4 @@
-"""Whether the Python of the executors can do the work: asked first, as Spark's own words come from deep inside."""
+"""Whether the Python of the executors can do the work: checked first, because Spark's own errors are obscure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import MissingDependencyError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-# What Spark says of an interpreter that is not there, or of another version.
+# What Spark reports about an interpreter that is missing or has another version.
 _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "Python in worker has different version")
 
 
@@ -37,10 +37,10 @@ def _unfit(what: str) -> MissingDependencyError:
 
 
 def _probe(df: DataFrame) -> dict[str, Any]:
-    """The executors' interpreter, and its version of each module (None without it), by a job of one row."""
+    """The executors' interpreter and its version of each module (None if missing), found by a job of one row."""
     from pyspark.sql import functions
 
-    # A function inside of another is sent as its code, so that an executor without sparsedp can run it.
+    # A nested function is sent as code, so an executor without sparsedp can run it.
     def versions(_: int) -> str:
         import importlib
         import json
@@ -57,9 +57,9 @@ def _probe(df: DataFrame) -> dict[str, Any]:
     probe = functions.udf(versions, "string", useArrow=False)
     try:
         (row,) = df.sparkSession.range(1).select(probe("id")).collect()
-    except Exception as error:  # of Spark's many classes, which differ between classic and Connect
+    except Exception as error:  # Spark has many classes, which differ between classic and Connect
         if any(words in str(error) for words in _WRONG_PYTHON):
-            raise _unfit("the executors' Python cannot be run, or is of another version than the driver's") from error
+            raise _unfit("the executors' Python cannot be run, or its version is not the driver's") from error
         raise
     found: dict[str, Any] = json.loads(row[0])
     return found

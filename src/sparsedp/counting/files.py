@@ -1,4 +1,4 @@
-"""Files by the end of their names, read as they are stated to be: no dialect, type or folder is guessed from rows."""
+"""Files, by the extension of their names, read as stated: no dialect, type or folder is guessed from rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import InputError, ParameterError, reason_of
 from .scans import Scan, StreamedScan, check_columns, checked, described, literal, nearest, quoted
 from .separated import Dialect, batches_of, header_of
 
-# How files are read, by the end of their name. A text format has no types, so its keys and users are text.
+# How files are read, by their extension. Text formats have no types, so their keys and users are text.
 _PACKED = ("", ".gz", ".zst")
 _READERS = {
     **{f".{kind}{packed}": "csv" for kind in ("csv", "tsv", "txt") for packed in _PACKED},
@@ -28,7 +28,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class Reading:
-    """What a caller says about files: public, and the same for all rows. None is what the format has by itself."""
+    """What a caller states about files: public, and the same for all rows. None means the default of the format."""
 
     delimiter: str | None = None
     quote: str | None = None
@@ -48,17 +48,17 @@ class Reading:
         return [*(name for name, given in options.items() if given is not None), *(["hive"] if self.hive else [])]
 
     def dialect(self, usual: str) -> Dialect:
-        """That of separated values, unless told otherwise with this separator."""
-        told = "\t" if self.delimiter == "\\t" else self.delimiter  # as one types it
+        """The dialect of separated values, by default with this separator."""
+        told = "\t" if self.delimiter == "\\t" else self.delimiter  # as typed in a shell
         quote = '"' if self.quote is None else self.quote
         delimiter = usual if told is None else told
         if told is None and delimiter == quote:
-            delimiter = "\t"  # not read with it: only whether the others are sound
+            delimiter = "\t"  # never used for reading: only lets the other options be checked
         return Dialect(delimiter, quote, (self.encoding or "utf-8").lower())
 
 
 def matching(pattern: str) -> list[str]:
-    """The file of that name, or else the files that match."""
+    """The file of that name, or otherwise the files that match."""
     if os.path.isdir(pattern):
         raise InputError(f"{pattern} is a directory; pass its files, such as {os.path.join(pattern, '*.parquet')}")
     if scheme := re.match(r"(?!file:)([a-zA-Z][a-zA-Z0-9+.-]+)://", pattern):
@@ -80,7 +80,7 @@ def listed(files: list[str]) -> list[str]:
         if os.path.isdir(file):
             raise InputError(f"{file} is a directory; list its files")
         if not os.path.exists(file):
-            hint = "; a pattern stands alone, not in a list" if glob.has_magic(file) else ""
+            hint = "; pass a pattern alone, not in a list" if glob.has_magic(file) else ""
             raise InputError(f"there is no file {file}{hint}")
     same = {os.path.realpath(file) for file in files}
     if len(same) < len(files):
@@ -96,7 +96,7 @@ def of_files(
     reading: Reading,
     complaints: list[InputError],
 ) -> Scan:
-    """The table in files of one kind; what a stream of theirs complains about while it is read goes to `complaints`."""
+    """The table in files of one kind; errors raised while they are streamed are appended to `complaints`."""
     kinds = {_kind_of(file)[0] for file in files}
     if len(kinds) > 1:
         several = ", ".join(sorted(kinds))
@@ -104,7 +104,7 @@ def of_files(
     (kind,) = kinds
     others = [name for name in reading.stated if name != "hive"]
     if kind != "csv" and others:
-        raise ParameterError(f"{others[0]} is for CSV files, and {files[0]} is none; omit it")
+        raise ParameterError(f"{others[0]} is for CSV files, and {files[0]} is not one; omit it")
     folders = _folders(files, reading.hive)
     if kind == "csv":
         return _separated(connection, files, columns, reading, folders, complaints)
@@ -115,17 +115,17 @@ def of_files(
 
 
 def _kind_of(file: str) -> tuple[str, str]:
-    """How a file is read, and the end of its name."""
+    """How a file is read, and its extension."""
     name = Path(file).name.lower()
     for ending, reader in sorted(_READERS.items(), key=lambda item: -len(item[0])):
         if name.endswith(ending):
             return reader, re.sub(r"\.(gz|zst)$", "", ending)
-    endings = ".parquet, .csv, .tsv, .txt, .json, .jsonl or .ndjson (the text formats also in .gz or .zst)"
+    endings = ".parquet, .csv, .tsv, .txt, .json, .jsonl or .ndjson (text formats also with .gz or .zst)"
     raise InputError(f"the name of {file} must end in {endings}")
 
 
 def _folders(files: list[str], hive: bool) -> list[dict[str, str | None]]:
-    """What folders such as key=value say about each file, if they are asked."""
+    """The columns that folders such as key=value give each file, with `hive`."""
     if not hive:
         return [{} for _ in files]
     each: list[dict[str, str | None]] = []
@@ -133,7 +133,7 @@ def _folders(files: list[str], hive: bool) -> list[dict[str, str | None]]:
         pairs = (part.partition("=") for part in Path(file).parts[:-1] if "=" in part)
         each.append({unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs})
         if each[-1].keys() != each[0].keys():
-            raise InputError(f"with hive=True all files must be in folders of the same names, and {file} is in others")
+            raise InputError(f"with hive=True all files must be in folders of the same names, and {file} is not")
     return each
 
 
@@ -144,8 +144,8 @@ def _refuse_hidden(names: list[str], folders: list[dict[str, str | None]], file:
 
 
 def _as_pattern(file: str) -> str:
-    """What DuckDB takes for exactly this file: it would look for t1.csv when told t[1].csv."""
-    # A first folder that is called ~ or s3: is not the home folder nor a bucket.
+    """A pattern that matches exactly this file: given t[1].csv, DuckDB would look for t1.csv."""
+    # A first folder that is called ~ or s3: is neither the home folder nor a bucket.
     return glob.escape(os.path.abspath(file) if file.startswith("~") or ":" in file else file)
 
 
@@ -154,7 +154,7 @@ def _names(files: list[str]) -> str:
 
 
 def _parquet(connection: Any, files: list[str], own: list[str], hive: str, folders: list[dict[str, str | None]]) -> str:
-    """Parquet files whose columns have the same types in all: the database would cast to those of the first."""
+    """Parquet files whose columns must have the same types: the database would cast to those of the first file."""
     _refuse_empty(files)
     first = described(connection, f"read_parquet({_names(files[:1])}, hive_partitioning = false)")
     _refuse_hidden(list(first), folders, files[0])
@@ -179,7 +179,7 @@ def _refuse_empty(files: list[str]) -> None:
 
 
 def _json(files: list[str], columns: list[str], own: list[str], hive: str) -> str:
-    """JSON, every field as text. Fields have no header: one that no record has is null in all of them."""
+    """JSON, every field as text. There is no header: a field that no record has is null everywhere."""
     fields = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in own or ["k"])
     groups: dict[tuple[str, str], list[str]] = {}
     for file in files:
@@ -198,7 +198,7 @@ def _packing(file: str) -> str:
 
 
 def _json_format(file: str) -> str:
-    """Lines, or one array if a .json file begins with a bracket: records are objects, so no record does."""
+    """Lines, or one array if a .json file begins with a bracket: records are objects, so no record begins with one."""
     import pyarrow
 
     if _kind_of(file)[1] != ".json":
@@ -222,7 +222,7 @@ def _separated(
     folders: list[dict[str, str | None]],
     complaints: list[InputError],
 ) -> Scan:
-    """Files of separated values, columns by the names in their first records."""
+    """Files of separated values, whose first records name the columns."""
     import pyarrow
 
     dialects = {file: _dialect_of(file, reading) for file in files}
@@ -240,7 +240,7 @@ def _separated(
     def pieces() -> Iterator[Any]:
         try:
             for file, values in zip(files, folders, strict=True):
-                # Of a file of which only folders matter, some column tells how many records there are.
+                # If only the folders of a file matter, any column shows how many records there are.
                 for batch in batches_of(file, dialects[file], own or _header(file, dialects[file])[:1]):
                     arrays = [
                         batch.column(column)
@@ -249,7 +249,7 @@ def _separated(
                         for column in columns
                     ]
                     yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
-        except InputError as error:  # which the database would wrap in words of its own
+        except InputError as error:  # the database would wrap it in a message of its own
             complaints.append(error)
             raise
 
@@ -262,22 +262,22 @@ def _separated(
 def _dialect_of(file: str, reading: Reading) -> Dialect:
     usual = _DELIMITERS.get(_kind_of(file)[1])
     if usual is None and reading.delimiter is None:
-        raise ParameterError(f"delimiter must be given for {file}: what separates columns, such as delimiter=','")
+        raise ParameterError(f"delimiter must be given for {file}: the separator of columns, such as delimiter=','")
     return reading.dialect(usual or ",")
 
 
 def _header(file: str, dialect: Dialect) -> list[str]:
     names = header_of(file, dialect)
     if len(set(names)) < len(names):
-        raise InputError(f"the first line of {file} must name its columns, each once, and a name is there twice")
+        raise InputError(f"the first line of {file} must name its columns, each once, and a name occurs twice")
     return names
 
 
 def _check_header(names: list[str], columns: list[str], file: str) -> None:
-    """`InputError` unless the columns are there; of a file without a header the names would be data, not shown."""
+    """`InputError` unless the columns are there. It shows no names: in a file without a header they would be data."""
     for column in columns:
         if column not in names:
-            # A single name may be several that something else separates.
+            # A single name may be several names with another separator.
             near = nearest(names, column) if len(names) > 1 else ""
-            hint = near or "is another delimiter= needed, or is there no such line?"
+            hint = near or "is another delimiter= needed, or does the file have no header?"
             raise InputError(f"the first line of {file} has no column {column!r}; {hint}")

@@ -13,7 +13,7 @@ from .scans import Scan, StreamedScan, check_columns, checked
 
 
 def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Scan:
-    """The columns of a query of polars, batch by batch where polars can: it may be larger than memory."""
+    """The columns of a polars query, in batches if polars can: the result may be larger than memory."""
     import pyarrow
 
     polars = sys.modules["polars"]
@@ -30,7 +30,7 @@ def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: l
             with errors_of_polars():
                 for piece in frame.collect_batches():
                     yield from piece.to_arrow().to_batches()
-        except InputError as error:  # which the database would wrap in words of its own
+        except InputError as error:  # the database would wrap it in a message of its own
             complaints.append(error)
             raise
 
@@ -43,21 +43,21 @@ def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: l
 
 
 def _selected(frame: Any, columns: list[str]) -> Any:
-    """Some of the columns of polars; categories by their words."""
+    """Some of the columns of a polars frame; categories become text."""
     polars = sys.modules["polars"]
     schema = frame.collect_schema()
     for column in columns:
         if schema[column] == polars.Object:
-            raise InputError(f"column {column!r} has Python objects, which have no type; cast it to a type of polars")
+            raise InputError(f"column {column!r} has Python objects, which have no type; cast it to a polars type")
     # Categories differ from batch to batch, and a stream has one type.
     words = polars.col(polars.Categorical, polars.Enum).cast(polars.String)
     return frame.select(polars.selectors.by_name(*columns)).with_columns(words)
 
 
 def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None) -> Scan:
-    """A table that speaks Arrow."""
+    """A table that supports the Arrow interface."""
     if not (has(source, "__arrow_c_stream__") or has(source, "__dataframe__") or is_scanner(source)):
-        kinds = "a path, a list of paths, a DuckDB relation, a LazyFrame or Dataset, or a table that speaks Arrow"
+        kinds = "a path, a list of paths, a DuckDB relation, a LazyFrame or Dataset, or a table that supports Arrow"
         raise InputError(f"source must be {kinds} (pandas, polars, pyarrow), got {type(source).__name__}")
     import pyarrow
 
@@ -69,13 +69,13 @@ def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None
             check_columns(source.columns, columns)
             table = _selected(source, columns).to_arrow()
         else:
-            if is_scanner(source):  # some can be read once, and a refusal reads again
+            if is_scanner(source):  # some can be read only once, and a refusal reads again
                 source = read(source)
             table = source if isinstance(source, pyarrow.Table) else pyarrow.table(source)
             table = _of_names(table, columns)
     except InputError:
         raise
-    except (ValueError, TypeError, NotImplementedError):  # whose words may show a value
+    except (ValueError, TypeError, NotImplementedError):  # their messages may show a value
         raise InputError(f"source cannot be read as Arrow, got {type(source).__name__}; pass a pyarrow table") from None
     connection.register("events", table)
     return checked(connection, "events", columns, pandas=pandas)
@@ -114,19 +114,19 @@ def _of_pandas(frame: Any, columns: list[str], value: str | None) -> Any:
         categories = getattr(series.dtype, "categories", None)
         if categories is not None and categories.dtype == object:
             _words(categories.array, column, "category")
-            arrays[column] = _words(series.astype(object).array, column)  # also text where there is no category
+            arrays[column] = _words(series.astype(object).array, column)  # text even if there is no category
             continue
         try:
             arrays[column] = pyarrow.array(series.array, from_pandas=True)
-        except (ValueError, TypeError, NotImplementedError):  # whose words would show a value
+        except (ValueError, TypeError, NotImplementedError):  # their messages would show a value
             raise InputError(f"column {column!r} of type {series.dtype} cannot be read as Arrow; cast it") from None
     return pyarrow.table(arrays)
 
 
 def _words(objects: Any, column: str, what: str = "position") -> Any:
-    """A column of Python objects that are all text or null, as one of text.
+    """A column of Python objects that are all text or null, as a column of text.
 
-    Arrow would infer a type from all of them: an integer would be a float for the sake of another row.
+    Arrow would infer a type from all of them: another row could turn an integer into a float.
     """
     import pyarrow
 
@@ -134,10 +134,10 @@ def _words(objects: Any, column: str, what: str = "position") -> Any:
     for at, (one, none) in enumerate(zip(objects, missing, strict=True)):
         if not isinstance(one, str) and not (none is True or bool(none)):
             raise InputError(
-                f"column {column!r} has Python objects, and at {what} {at} is a {type(one).__name__}, which is no "
-                f"text; give it a type, for example with frame[{column!r}].astype('string') or .astype('Int64')"
+                f"column {column!r} has Python objects, and the one at {what} {at} is {type(one).__name__}, not text; "
+                f"give it a type, for example with frame[{column!r}].astype('string') or .astype('Int64')"
             )
     try:
         return pyarrow.array(objects, pyarrow.large_string(), from_pandas=True)
     except UnicodeError:
-        raise InputError(f"column {column!r} has text that is no valid Unicode: half a surrogate pair") from None
+        raise InputError(f"column {column!r} has text that is not valid Unicode: half a surrogate pair") from None

@@ -1,7 +1,7 @@
-"""`count()`: a table of events to counts in which no user has more than a bounded share.
+"""`count()`: from a table of events to counts in which no user has more than a bounded share.
 
-DuckDB groups, out of core if need be. Adding or removing a user changes the counts by that user's own bounded pairs and
-by nothing else (docs/privacy.md, "Bounded contributions").
+DuckDB does the grouping, out of core if necessary. Adding or removing a user changes the counts by that user's own
+bounded pairs and by nothing else (docs/privacy.md, "Bounded contributions").
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def count(
     encoding: str | None = None,
     hive: bool = False,
 ) -> BoundedCounts:
-    """Count events by key, each user's contribution bounded.
+    """Count events by key, bounding the contribution of each user.
 
     Parameters
     ----------
     source
         A path or glob of Parquet, CSV or JSON-lines files (text formats also .gz and .zst), a list of paths, each taken
-        as it is, a DuckDB relation, a polars LazyFrame, a pyarrow Dataset, or a table that speaks Arrow: pandas,
+        literally, a DuckDB relation, a polars LazyFrame, a pyarrow Dataset, or a table that supports Arrow: pandas,
         polars, pyarrow. LazyFrames and Datasets are streamed; a Scanner or RecordBatchReader is read into memory, once.
     key, user
-        The columns of keys (text, bytes or integers) and of users. Without `user`, every row is its own user: right
-        only if nobody has more than one row.
+        The columns of keys (text, bytes or integers) and of users. Without `user`, every row is a separate user: this
+        is right only if nobody has more than one row.
     value
         A numeric column to sum; without it, rows are counted.
     max_keys_per_user, max_per_key
@@ -62,30 +62,30 @@ def count(
     signed
         Values may be negative.
     key_type
-        "integer" reads keys of text files as integers in decimal digits, "text" takes dates, truth values and other
-        things that are no keys by their text; as stored, keys of text files are text.
+        "integer" reads keys of text files as integers in decimal digits; "text" uses the text of dates, truth values
+        and other values that cannot be keys themselves. With "as stored", keys of text files are text.
     nulls
         "refuse" rows without key, user or value, or "drop" them.
     domain
-        Refuse keys that are no integers in [0, domain), which `release` will be given.
+        Refuse keys that are not integers in [0, domain); `release` is to be given the same domain.
     memory_limit
-        What counting may use, such as "4GB"; more goes to a temporary folder on disk.
+        The memory that counting may use, such as "4GB"; anything beyond it goes to a temporary folder on disk.
     delimiter, quote, encoding
         How CSV files are written; nothing is guessed from rows. The first line names the columns. Columns are separated
-        by commas (.csv), tabs (.tsv) or what is told (.txt); fields may be in quotes, or with `quote=""` are as they
-        are; the encoding is "utf-8", "utf-16" or "latin-1". A field without anything is null.
+        by commas (.csv), tabs (.tsv) or the given delimiter (.txt). Fields may be in quotes; with `quote=""`, quotes
+        have no meaning. The encoding is "utf-8", "utf-16" or "latin-1". An empty field is null.
     hive
-        Folders such as `day=2024-01-02` are columns of text.
+        Read folder names such as `day=2024-01-02` as columns of text.
 
-    Of JSON lines, a string is its text, a number, truth value, object or array the JSON text of its value (1.50 is
-    "1.5"), and a field that is not there is null.
+    In JSON lines, a string is its text; a number, truth value, object or array is the JSON text of its value (1.50 is
+    "1.5"); a missing field is null.
 
     """
     return count_table(source, Counting.of(locals()))
 
 
 def count_table(source: object, counting: Counting) -> BoundedCounts:
-    """What `count` gives, of parameters that have been checked."""
+    """The result of `count`, for parameters that have been checked."""
     with _opened(source, counting) as query:
         counted = _run(query.table, query.sql())
         if counted.filter(counted.column("bad")).num_rows:
@@ -96,14 +96,14 @@ def count_table(source: object, counting: Counting) -> BoundedCounts:
 
 
 def check_table(source: object, counting: Counting) -> None:
-    """What `count_table` would say about columns, without counting a row."""
+    """Check the columns as `count_table` does, without counting a row."""
     with _opened(source, counting):
         pass
 
 
 @contextmanager
 def _opened(source: object, counting: Counting) -> Iterator[Query]:
-    """The query over an open table whose columns are checked."""
+    """The query over an open table whose columns have been checked."""
     with open_table(source, counting.columns, counting.memory_limit, counting.reading, counting.value) as table:
         check_types(table, counting)
         yield Query(table, counting)

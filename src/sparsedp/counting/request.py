@@ -1,4 +1,4 @@
-"""What is asked of a table: its columns, and how much of the counts one user may be; for DuckDB and for Spark."""
+"""The parameters of a count: the columns, and how much one user may contribute; for DuckDB and for Spark."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .files import Reading
 
 KEY_TYPES = ("as stored", "text", "integer")
 
-# A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances what they seem.
+# A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances are as stated.
 UNITS_PER_STEP = 1 << 20
 
 
 @dataclass(frozen=True)
 class Counting:
-    """The parameters of `count`, as they were given; what they mean is documented there."""
+    """The parameters of `count` as given; their meaning is documented there."""
 
     key: str
     user: str | None = None
@@ -41,7 +41,7 @@ class Counting:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Counting:
-        """The request of a function's own arguments, by their names; what is no parameter is left out."""
+        """The request from a function's arguments, by name; anything that is not a parameter is left out."""
         known = {own.name for own in fields(cls)}
         return cls(**{name: value for name, value in arguments.items() if name in known})
 
@@ -50,7 +50,7 @@ class Counting:
             raise ParameterError(f"nulls must be 'refuse' or 'drop', got {self.nulls!r}")
         if self.key_type not in KEY_TYPES:
             raise ParameterError(f"key_type must be one of {', '.join(map(repr, KEY_TYPES))}, got {self.key_type!r}")
-        _ = self.contribution, self.reading  # which are checked
+        _ = self.contribution, self.reading  # computing them checks them
         for role in ("key", "user", "value"):
             name = getattr(self, role)
             if name is not None and (not isinstance(name, str) or not name):
@@ -70,7 +70,7 @@ class Counting:
         if user is None:
             if max_keys not in (None, 1):
                 raise ParameterError(
-                    f"max_keys_per_user needs user=: without it every row is its own user, got {max_keys}"
+                    f"max_keys_per_user needs user=: without it every row is a separate user, got {max_keys}"
                 )
             if value is None and per_key != 1:
                 raise ParameterError(f"max_per_key needs user= or value=: a row counts once, got {self.max_per_key}")
@@ -86,17 +86,17 @@ class Counting:
 
     @property
     def unit(self) -> Fraction:
-        """What one of the summed integers stands for."""
+        """The value of one unit of the summed integers."""
         return Fraction(1) if self.grid is None else self.grid / UNITS_PER_STEP
 
     @property
     def most_units(self) -> int:
-        """What a user may contribute to a key, in units."""
+        """The most that a user may contribute to a key, in units."""
         return int(self.contribution.per_key / self.unit)
 
     @property
     def drop(self) -> bool:
-        """Whether rows without key, user or value are dropped, not refused."""
+        """Whether rows without key, user or value are dropped rather than refused."""
         return self.nulls == "drop"
 
     @property

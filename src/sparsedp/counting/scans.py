@@ -1,4 +1,4 @@
-"""What DuckDB can scan: a table with the types of its columns, as they are declared, never inferred from rows."""
+"""Tables that DuckDB can scan, with the declared types of their columns, never inferred from rows."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Scan:
     connection: Any
     sql: str
     types: dict[str, str]
-    path: str | None = None  # or glob, as it was given
+    path: str | None = None  # or glob, as given
     pandas: bool = False
 
-    # Whether equal text is equal bytes here: not on a connection of the caller, whose columns may have collations.
+    # Whether equal text means equal bytes: not on a connection of the caller, whose columns may have collations.
     binary_text = True
 
     def query(self, sql: str) -> Any:
@@ -28,7 +28,7 @@ class Scan:
         return self.connection.sql(f"WITH source AS (FROM {self.sql}) {sql}")
 
     def cast(self, column: str, kind: str) -> str:
-        """Words that say how to give a column another type: a line that can be run."""
+        """A hint on how to give a column another type, with a line that can be run."""
         if self.pandas:
             return f"cast it, for example with frame[{column!r}].astype({_PANDAS[kind]!r})"
         cast = f"SELECT * REPLACE (CAST({quoted(column)} AS {kind}) AS {quoted(column)}) FROM"
@@ -43,7 +43,7 @@ _PANDAS = {"BIGINT": "Int64", "VARCHAR": "string"}
 
 @dataclass(frozen=True)
 class StreamedScan(Scan):
-    """A table that is streamed anew into each query, since a stream can be read once."""
+    """A table that is streamed again for each query, since a stream can be read only once."""
 
     batches: Callable[[], Any] = field(kw_only=True)
 
@@ -53,7 +53,7 @@ class StreamedScan(Scan):
 
 
 class RelationScan(Scan):
-    """A relation of the caller's own connection."""
+    """A relation on the caller's own connection."""
 
     binary_text = False
 
@@ -77,14 +77,14 @@ def described(connection: Any, sql: str) -> dict[str, str]:
 
 
 def checked(connection: Any, sql: str, columns: list[str], path: str | None = None, pandas: bool = False) -> Scan:
-    """The table that SQL names, if it has the columns."""
+    """The table that the SQL names, if it has the columns."""
     types = described(connection, sql)
     check_columns(types, columns)
     return Scan(connection, sql, types, path, pandas)
 
 
 def check_columns(names: Iterable[str], columns: list[str]) -> None:
-    """`InputError` with the nearest names unless the columns are among the names."""
+    """`InputError`, with the nearest names, unless the columns are among the names."""
     names = list(names)
     for column in columns:
         if column not in names:
@@ -93,6 +93,6 @@ def check_columns(names: Iterable[str], columns: list[str]) -> None:
 
 
 def nearest(names: Iterable[str], column: str) -> str:
-    """A question whether one of the names was meant, if one is near."""
+    """The question whether a similar name was meant, if there is one."""
     near = difflib.get_close_matches(column, names, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(map(repr, near))}?" if near else ""

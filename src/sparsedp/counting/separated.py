@@ -1,9 +1,9 @@
 """Files of separated values (CSV) as a stream of columns of text, by a stated dialect: nothing is guessed.
 
 Records follow RFC 4180: a field that begins with a quote ends with one, quotes inside are doubled, and only such a
-field has separators, line ends or quotes in it. A file that does not is refused. So where a record ends depends on its
-own bytes, and what its fields are too: taking records away leaves all others as they are. Line ends are LF, CRLF or CR;
-lines without anything are no records; a field without anything is null.
+field has separators, line ends or quotes in it. Any other file is refused. So the end of a record and its fields depend
+only on its own bytes: removing records leaves all others as they are. Line ends are LF, CRLF or CR; empty lines are not
+records; an empty field is null.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..errors import InputError, ParameterError, reason_of
 
 ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16", "latin-1": "latin-1"}
 _BLOCK = 1 << 24
-_LONGEST_RECORD = 1 << 23  # Arrow reads every record that is no longer than a block, wherever it begins
+_LONGEST_RECORD = 1 << 23  # Arrow reads every record that is not longer than a block, wherever it begins
 _WINDOW = 1 << 22
 _LONGEST_HEADER = 1 << 20
 _LINE_ENDS = (b"\n", b"\r")
 _QUOTES_WRONG = (
-    "a quote is not closed, or something follows it, or it is inside of a field that does not begin with one; is "
-    "another delimiter= needed, or an empty quote= because quotes mean nothing in this file?"
+    "a quote is not closed, or is followed by other text, or is inside a field that does not begin with one; is "
+    "another delimiter= needed, or an empty quote= because quotes have no meaning in this file?"
 )
 
 
@@ -39,7 +39,7 @@ class Dialect:
     """How a file of separated values is written."""
 
     delimiter: str
-    quote: str  # or nothing
+    quote: str  # or empty
     encoding: str
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class Dialect:
                 none = ", or '' for none" if name == "quote" else ""
                 raise ParameterError(f"{name} must be one ASCII character{none}, got {letter!r}")
         if self.delimiter == self.quote:
-            raise ParameterError(f"quote must be another character than delimiter, got {self.quote!r}")
+            raise ParameterError(f"quote must not be the same character as delimiter, got {self.quote!r}")
         if self.encoding not in ENCODINGS:
             raise ParameterError(f"encoding must be one of {', '.join(map(repr, ENCODINGS))}, got {self.encoding!r}")
 
@@ -57,7 +57,7 @@ class Dialect:
 def header_of(file: str, dialect: Dialect) -> list[str]:
     """The names in the first record of a file."""
     with _errors_of(file), _Checked(file, dialect) as stream:
-        text = stream.read(_LONGEST_HEADER).decode("utf-8", errors="ignore")  # a letter may be cut in two
+        text = stream.read(_LONGEST_HEADER).decode("utf-8", errors="ignore")  # a character may be cut in two
         quoting: Any = {"quoting": csv.QUOTE_NONE} if not dialect.quote else {"quotechar": dialect.quote}
         records = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.delimiter, strict=True, **quoting)
         try:
@@ -108,7 +108,7 @@ def batches_of(file: str, dialect: Dialect, columns: list[str]) -> Iterator[Any]
 
 @contextmanager
 def _errors_of(file: str, uneven: list[Any] | None = None) -> Iterator[None]:
-    """What may be wrong with a file, in words without its cells."""
+    """Turn errors of reading a file into messages that show no cells."""
     import pyarrow
 
     try:
@@ -116,14 +116,14 @@ def _errors_of(file: str, uneven: list[Any] | None = None) -> Iterator[None]:
     except InputError:
         raise
     except UnicodeError:
-        raise InputError(f"the table cannot be read: {file} is not of the encoding that was told") from None
+        raise InputError(f"the table cannot be read: {file} is not in the stated encoding") from None
     except (pyarrow.ArrowException, OSError) as error:
         if uneven:
             row = uneven[0]
             why = f"line {row.number}: it has {row.actual_columns} columns instead of {row.expected_columns}"
         elif "UTF8" in str(error):
-            why = f"{file} has text in another encoding: it is no valid UTF-8; pass encoding="
-        elif not isinstance(error, OSError) or error.errno is None:  # which Arrow's own may be
+            why = f"{file} has text in another encoding: it is not valid UTF-8; pass encoding="
+        elif not isinstance(error, OSError) or error.errno is None:  # Arrow's own errors may be OSErrors
             why = f"{file} is malformed"
         else:
             why = reason_of(error)
@@ -131,7 +131,7 @@ def _errors_of(file: str, uneven: list[Any] | None = None) -> Iterator[None]:
 
 
 class _Checked(io.RawIOBase):
-    """The bytes of a file in UTF-8, unpacked by the end of its name; what is no RFC 4180 raises."""
+    """The bytes of a file in UTF-8, decompressed according to its extension; anything that violates RFC 4180 raises."""
 
     def __init__(self, file: str, dialect: Dialect) -> None:
         import pyarrow
@@ -139,7 +139,7 @@ class _Checked(io.RawIOBase):
         super().__init__()
         self._file = file
         packing = {".gz": "gzip", ".zst": "zstd"}.get(os.path.splitext(file)[1].lower())
-        self._packed = pyarrow.input_stream(os.path.abspath(file), compression=packing)  # ~ is a folder here
+        self._packed = pyarrow.input_stream(os.path.abspath(file), compression=packing)  # here ~ is an ordinary folder
         self._decoder = None
         if dialect.encoding != "utf-8":
             self._decoder = codecs.getincrementaldecoder(ENCODINGS[dialect.encoding])("strict")
@@ -148,8 +148,8 @@ class _Checked(io.RawIOBase):
         self._quotes = 0  # so far
         self._record = 0  # bytes of the record so far
         self._lines = 1
-        self._last = ord("\n")  # the byte before
-        self._closing = False  # whether that was a quote that closes, if anything may follow it
+        self._last = ord("\n")  # the previous byte
+        self._closing = False  # whether that byte was a closing quote, unless more follows
         self._left = b""
         self._first = True
         self._ended = False
@@ -163,7 +163,7 @@ class _Checked(io.RawIOBase):
         super().close()
 
     def read(self, size: int = -1) -> bytes:
-        """At most this many bytes; none at the end."""
+        """At most this many bytes; empty at the end."""
         while not self._left and not self._ended:
             self._left = self._next(_BLOCK if size < 0 else size)
         given, self._left = (self._left, b"") if size < 0 else (self._left[:size], self._left[size:])
@@ -186,18 +186,18 @@ class _Checked(io.RawIOBase):
         if self._quote is not None:
             self._check(data, quotes)
             if self._ended and self._quotes % 2:
-                raise InputError(f"the table cannot be read: {self._file} ends inside of quotes: {_QUOTES_WRONG}")
-        return data + b"\n" if self._ended else data  # an empty line is no record
+                raise InputError(f"the table cannot be read: {self._file} ends inside quotes: {_QUOTES_WRONG}")
+        return data + b"\n" if self._ended else data  # an empty line is not a record
 
     def _measure(self, data: bytes, start: int, end: int, quotes: npt.NDArray[np.int64]) -> None:
-        """Refuse a long record by its own length; those inside of the window are shorter."""
+        """Refuse a record that is too long by itself; records inside the window are shorter."""
         first, last = self._line_end(data, start, end, quotes, True), self._line_end(data, start, end, quotes, False)
         if self._record + (end if first is None else first) - start > _LONGEST_RECORD:
             raise InputError(f"the table cannot be read: {self._file} has a record of over {_LONGEST_RECORD >> 20} MB")
         self._record = self._record + end - start if last is None else end - last
 
     def _line_end(self, data: bytes, start: int, end: int, quotes: npt.NDArray[np.int64], first: bool) -> int | None:
-        """Where the first or the last line of a window ends that is not inside of quotes."""
+        """The end of the first or last line in a window that does not end inside quotes."""
         while start < end:
             ends = [
                 at for at in ((data.find if first else data.rfind)(mark, start, end) for mark in _LINE_ENDS) if at >= 0
@@ -208,14 +208,14 @@ class _Checked(io.RawIOBase):
             before = int(np.searchsorted(quotes, at))
             if (self._quotes + before) % 2 == 0:
                 return at
-            if first:  # on behind the quote that closes, or before the one that opened
+            if first:  # go on after the closing quote, or before the opening one
                 start = int(quotes[before]) if before < len(quotes) else end
             else:
                 end = int(quotes[before - 1]) if before else start
         return None
 
     def _check(self, data: bytes, at: npt.NDArray[np.int64]) -> None:
-        """Quotes open behind a separator and close before one; doubled, they close and open again."""
+        """Quotes open after a separator and close before one; doubled quotes close and open again."""
         if not data:
             return
         letters = np.frombuffer(data, np.uint8)

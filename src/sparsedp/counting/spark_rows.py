@@ -1,4 +1,4 @@
-"""Rows of a DataFrame to (part, id, contribution): bounded by user, fingerprinted, all of a part together."""
+"""From rows of a DataFrame to (part, id, contribution): bounded by user, fingerprinted, grouped by part."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _HASHED = "part int, id bigint, n bigint"
 
 @dataclass(frozen=True)
 class Query:
-    """The rows of a DataFrame that count, each user's contribution bounded."""
+    """The rows of a DataFrame that count, with each user's contribution bounded."""
 
     df: DataFrame
     asked: Counting
 
     @classmethod
     def create(cls, df: DataFrame, counting: Counting) -> Query:
-        """The query, its columns checked; no row is read."""
+        """The query, with its columns checked; no row is read."""
         try:
             import pyspark  # noqa: F401
         except ImportError:
@@ -49,13 +49,13 @@ class Query:
         check_columns(types, counting.columns)
         if query.key_type not in KIND_OF_TYPE:
             raise InputError(
-                f"column {key!r} has {query.key_type} values, and keys are text, bytes or 64-bit integers; cast it, "
-                f"for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
+                f"column {key!r} has {query.key_type} values, and keys must be text, bytes or 64-bit integers; "
+                f"cast it, for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
             )
-        # A column with a collation has another name of its type: what it takes for equal has several bytes.
+        # The type of a column with a collation has another name: values that it treats as equal differ in bytes.
         if user is not None and types[user] not in SPARK_USERS:
             raise InputError(
-                f"column {user!r} has {types[user]} values, and users are text, bytes, integers, dates or truth "
+                f"column {user!r} has {types[user]} values, and users must be text, bytes, integers, dates or truth "
                 f"values; cast it, for example with df.withColumn({user!r}, df[{user!r}].cast('string'))"
             )
         if value is not None:
@@ -70,17 +70,17 @@ class Query:
 
     @property
     def key_type(self) -> str:
-        """Spark's name of the keys' type."""
+        """Spark's name for the type of the keys."""
         return str(dict(self.df.dtypes)[self.asked.key])
 
     def column(self, name: str) -> Column:
-        """A column by its name, whatever letters it has."""
+        """A column by its name, whatever characters the name has."""
         from pyspark.sql import functions
 
         return functions.col("`" + name.replace("`", "``") + "`")
 
     def wrong_rows(self, domain: int | None = None) -> dict[str, Column]:
-        """What may be wrong with a row, and the expression that tells."""
+        """What may be wrong with a row, and the expression that detects it."""
         from pyspark.sql import functions
 
         nullable = {field.name for field in self.df.schema.fields if field.nullable}
@@ -104,7 +104,7 @@ class Query:
         return faults
 
     def refuse_bad_rows(self, domain: int | None = None) -> None:
-        """`InputError` with the number of bad rows, if there are any: one scan, if rows can be bad at all."""
+        """`InputError` with the number of bad rows, if there are any. This takes one scan, or none if no row can be."""
         from pyspark.sql import functions
 
         faults = self.wrong_rows(domain)
@@ -137,9 +137,9 @@ class Query:
             own = functions.lit(1).cast("bigint") if self.asked.value is None else self._bounded(functions.col("v"))
             return rows.select("k", own.alias("n"))
         own = functions.count(functions.lit(1)) if self.asked.value is None else functions.sum("v")
-        # One shuffle serves both: what is partitioned by user is so by user and key.
+        # One shuffle serves both: rows partitioned by user are also partitioned by user and key.
         each = rows.repartition("u").groupBy("u", "k").agg(self._bounded(own).alias("n"))
-        # The key decides between equal hashes: all else could depend on other users' rows.
+        # The key decides between equal hashes: anything else could depend on other users' rows.
         kinds = dict(self.df.dtypes)
         hashed = spark_order_of(functions.col("u"), kinds[self.asked.user], functions.col("k"), kinds[self.asked.key])
         order = Window.partitionBy("u").orderBy(hashed, "k")
@@ -148,7 +148,7 @@ class Query:
 
     @property
     def _units(self) -> Column:
-        """A value in whole units. Integers have one sum; that of floats depends on the order, and so on other rows."""
+        """A value in whole units. A sum of floats would depend on the order, and so on other rows; integers do not."""
         from pyspark.sql import functions
 
         assert self.asked.value is not None
@@ -171,17 +171,17 @@ class Query:
 
 @contextmanager
 def rows_by_part(query: Query, space: KeySpace, partition: Partition, kept: bool) -> Iterator[DataFrame]:
-    """Rows (part, id, n), all of a part together; kept in the cluster if they are needed twice."""
+    """Rows (part, id, n), grouped by part; cached in the cluster if they are needed twice."""
     from pyspark.sql import functions
 
-    # Partial sums must not be cut, or what is cut would depend on which rows came together.
+    # Partial sums must not be cut, or the cut would depend on which rows came together.
     combines = not query.asked.signed or query.asked.most_units <= LARGEST_COUNT // _COMBINED_ROWS
 
     def fingerprints(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _fingerprints(batches, space, partition, combines)
 
     hashed = query.pairs().mapInArrow(fingerprints, _HASHED)
-    # Every part has a row, so that it is built whether it has keys or not.
+    # Every part has at least one row, so that it is built even if it has no keys.
     session = query.df.sparkSession
     none = functions.lit(None).cast("bigint")
     every = session.range(partition.parts).select(
@@ -201,7 +201,7 @@ def rows_by_part(query: Query, space: KeySpace, partition: Partition, kept: bool
 def _fingerprints(
     batches: Iterator[pa.RecordBatch], space: KeySpace, partition: Partition, combines: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Keys become ids, and their contributions are summed by chunks: frequent keys take little of the shuffle."""
+    """Turn keys into ids and sum their contributions by chunk, so that frequent keys take little of the shuffle."""
     import pyarrow as pa
 
     chunks: list[tuple[Words, Any]] = []

@@ -1,7 +1,7 @@
-"""The SQL of a count: each user's rows become at most so many pairs (key, contribution), and these are summed by key.
+"""The SQL of a count: each user's rows become a bounded number of pairs (key, contribution), summed by key.
 
-Which keys of a user stay is decided by a hash of the bytes of user and key. What a user's rows become depends on these
-rows and on public settings only (docs/privacy.md, "Bounded contributions": row locality).
+A hash of the bytes of user and key decides which keys of a user stay. What a user's rows become depends only on these
+rows and on public settings (docs/privacy.md, "Bounded contributions": row locality).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .declared import reads_integers
 from .request import Counting
 from .scans import Scan, quoted
 
-# What a database takes for an integer is more than that: 0x10, 1_000, and 1.5, which it rounds.
+# A database would also read 0x10, 1_000 and 1.5, which it rounds, as integers.
 _INTEGER = "[+-]?[0-9]+"
 _WHOLE = r"\s*[+-]?[0-9]+(\.0*)?([eE][+]?[0-9]+)?\s*"
 
@@ -30,7 +30,7 @@ class Query:
 
     @property
     def reads_integers(self) -> bool:
-        """Whether keys are text that is read as integers."""
+        """Whether keys are text to be read as integers."""
         return reads_integers(self.table.types[self.asked.key], self.asked.key_type)
 
     @property
@@ -45,19 +45,19 @@ class Query:
     def _key_kind(self) -> str:
         """The type of `_key`."""
         kind = self.table.types[self.asked.key]
-        if self.reads_integers:  # no type has both ends, and which one is needed must not be read off the rows
+        if self.reads_integers:  # no type covers both ends, and the rows must not decide which one is needed
             return "BIGINT" if self.asked.domain is None else "UBIGINT"
         return "VARCHAR" if self.asked.key_type == "text" or TEXTS.fullmatch(kind) else kind
 
     @property
     def _value(self) -> str | None:
-        """The value as a number; NULL if it is none."""
+        """The value as a number; NULL if it is not a number."""
         if self.asked.value is None:
             return None
         return f"TRY_CAST({quoted(self.asked.value)} AS {'BIGINT' if self.asked.grid is None else 'DOUBLE'})"
 
     def wrong_rows(self) -> dict[str, str]:
-        """What may be wrong with a row, and the SQL that tells."""
+        """What may be wrong with a row, and the SQL that detects it."""
         faults = {}
         if not self.asked.drop:
             faults["{key} is null"] = f"{quoted(self.asked.key)} IS NULL"
@@ -67,7 +67,7 @@ class Query:
                 faults["{value} is null"] = f"{quoted(self.asked.value)} IS NULL"
         if self.reads_integers:
             least, end = ("-2^63", "2^63") if self.asked.domain is None else ("0", "2^64")
-            faults[f"{{key}} is no integer from {least} to below {end} in decimal digits"] = (
+            faults[f"{{key}} is not an integer from {least} to below {end} in decimal digits"] = (
                 f"{quoted(self.asked.key)} IS NOT NULL AND {self._key} IS NULL"
             )
         if self.asked.domain is not None:
@@ -75,12 +75,12 @@ class Query:
                 f"{self._key} < 0 OR {self._key} >= {self.asked.domain}"
             )
         if self.asked.value is not None:
-            number = "number" if self.asked.grid is not None else "whole number below 2^63 (pass step= for real ones)"
+            number = "number" if self.asked.grid is not None else "whole number below 2^63 (pass step= for reals)"
             wrong = f"{self._value} IS NULL"
-            if self.asked.grid is None and self.table.types[self.asked.value] == "VARCHAR":  # whose cast would round
+            if self.asked.grid is None and self.table.types[self.asked.value] == "VARCHAR":  # its cast would round
                 wrong += f" OR TRY_CAST({quoted(self.asked.value)} AS DOUBLE) <> {self._value}"
                 wrong += f" OR NOT regexp_full_match({quoted(self.asked.value)}, '{_WHOLE}')"
-            faults[f"{{value}} is no {number}"] = f"{quoted(self.asked.value)} IS NOT NULL AND ({wrong})"
+            faults[f"{{value}} is not a {number}"] = f"{quoted(self.asked.value)} IS NOT NULL AND ({wrong})"
             if self.asked.grid is not None:
                 faults["{value} is not finite"] = f"NOT isfinite({self._value})"
             if not self.asked.signed:
@@ -97,7 +97,7 @@ class Query:
         return grouped(quoted(self.asked.user), self.table.types[self.asked.user], self.table.binary_text)
 
     def _rows(self) -> str:
-        """The rows that count: k, u, v and whether something is wrong with them."""
+        """The rows that count: k, u, v, and whether anything is wrong with them."""
         faults = list(self.wrong_rows().values())
         bad = " OR ".join(f"coalesce({fault}, false)" for fault in faults) or "false"
         columns = [f"{self._grouped_key[0]} AS k", f"({bad}) AS bad"]
@@ -121,7 +121,7 @@ class Query:
 
     @property
     def _units(self) -> str:
-        """A value in whole units. Integers have one sum; that of floats depends on the order, and so on other rows."""
+        """A value in whole units. A sum of floats would depend on the order, and so on other rows; integers do not."""
         if self.asked.grid is None:
             return "v"
         limit = float(LARGEST_COUNT)
@@ -135,7 +135,7 @@ class Query:
             own = "1" if self.asked.value is None else self._bounded(self._units)
             kept = f"SELECT k, {own} AS c, bad FROM rows"
         else:
-            # Of a row that is only counted, key and user tell whether it is bad; that needs no aggregate.
+            # If rows are only counted, key and user show whether a row is bad; that needs no aggregate.
             bad = (
                 "(u IS NULL OR k IS NULL)" if self.asked.value is None and self.asked.domain is None else "bool_or(bad)"
             )
@@ -143,7 +143,7 @@ class Query:
             if self.asked.value is None and self.asked.contribution.per_key == 1:
                 own = "1"
             # A bad row must not be hidden by the bound on keys, so its pair comes first. The key decides between equal
-            # hashes: whatever else the database would go by could depend on other users' rows.
+            # hashes: anything else that the database might use could depend on other users' rows.
             hashed = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
             order = f"CASE WHEN bad THEN 0::UHUGEINT ELSE {hashed} END"
             kept = (
@@ -158,7 +158,7 @@ class Query:
         )
 
     def refuse(self) -> NoReturn:
-        """Say how many rows are bad and which is the first."""
+        """Raise `InputError` with the number of bad rows and the first of them."""
         faults = {text: f"coalesce({fault}, false)" for text, fault in self.wrong_rows().items()}
         counts = ", ".join(f"count(*) FILTER (WHERE {f}), min(line) FILTER (WHERE {f})" for f in faults.values())
         lines = "SELECT *, row_number() OVER () AS line FROM source"

@@ -1,6 +1,6 @@
-"""A table of events as a DuckDB relation whose columns are known: files, relations, polars, whatever speaks Arrow.
+"""A table of events as a DuckDB relation with known columns: files, relations, polars, anything that supports Arrow.
 
-What becomes of a row depends on that row and on what is public: names and types of columns, and how files are written.
+How a row is read depends on that row and on what is public: names and types of columns, and how files are written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def open_table(
     reading: Reading | None = None,
     value: str | None = None,
 ) -> Iterator[Scan]:
-    """The table of a source, with at least the given columns; what it spills to disk is gone afterwards."""
+    """The table of a source, with at least the given columns; anything spilled to disk is removed afterwards."""
     import duckdb
 
     reading = reading or Reading()
@@ -38,7 +38,7 @@ def open_table(
         raise ParameterError(f"{reading.stated[0]} is for files, and source is {type(source).__name__}; omit it")
     if isinstance(source, duckdb.DuckDBPyRelation):
         if memory_limit is not None:
-            raise ParameterError("memory_limit is the connection's own for a DuckDB relation; set it there")
+            raise ParameterError("memory_limit of a DuckDB relation is that of its connection; set it there")
         with _errors_of(duckdb, []):
             yield _of_relation(source, columns)
         return
@@ -61,18 +61,18 @@ def _limit_memory(connection: Any, limit: object) -> None:
     size = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]i?B)", str(limit))
     if size is None or float(size[1]) <= 0:
         raise ParameterError(f"memory_limit must be a size such as '4GB', got {limit!r}")
-    # The rest is for what DuckDB does not count, and for Python.
+    # The rest is for Python, and for memory that DuckDB does not account for.
     connection.execute(f"SET memory_limit = '{float(size[1]) * DATABASE_SHARE:.3f}{size[2]}'")
 
 
 @contextmanager
 def _errors_of(duckdb: Any, complaints: list[InputError]) -> Iterator[None]:
-    """DuckDB's complaints as ours; those of a stream that it read are ours already."""
+    """Turn errors of DuckDB into ours; those of a stream that it read are ours already."""
     try:
         yield
     except duckdb.OutOfMemoryException:
         raise InputError(
-            "counting needs more memory than memory_limit allows; raise it, or lower it if it is more "
+            "counting needs more memory than memory_limit allows; raise the limit, or lower it if it is more "
             "than this machine has"
         ) from None
     except duckdb.InterruptException:
@@ -84,16 +84,16 @@ def _errors_of(duckdb: Any, complaints: list[InputError]) -> Iterator[None]:
 
 
 def _without_cells(text: str) -> str:
-    """What a database complains about, without what it read: lines of the table must not get into logs."""
+    """The error of a database without what it read: lines of the table must not get into logs."""
     if malformed := re.search(r'(?:JSON in file|transform error in file) "(.*?)"', text):
         place = re.search(r"in (line|record/value) (\d+)", text)
         near = f" near line {place[2]}" if place else ""
-        return f"{malformed[1]} is malformed{near}; it must have JSON objects, one in each line or all in one array"
+        return f"{malformed[1]} is malformed{near}; it must contain JSON objects, one per line or all in one array"
     first = re.sub(r"^(\w+ )+Error: ", "", text.strip().split("\n")[0])
     if re.search("could not convert|failed to cast|out of range|conversion|casting|get_next", first, re.IGNORECASE):
         return "a value cannot be converted to the type of its column"
     if re.search("invalid (string|unicode|value)|not valid UTF", first, re.IGNORECASE):
-        return "text of a column is no valid UTF-8"
+        return "text of a column is not valid UTF-8"
     return first
 
 

@@ -28,7 +28,7 @@ _DRAWN = 1000
 
 
 def pairs_of_words(quick: bool) -> Counter[str]:
-    """The counts: lower-case words next to each other, in all modules of the standard library."""
+    """The counts of adjacent lower-case words in all modules of the standard library."""
     library = Path(sysconfig.get_path("stdlib"))
     files = sorted(path for path in library.rglob("*.py") if "site-packages" not in path.parts)
     counts: Counter[str] = Counter()
@@ -49,7 +49,7 @@ def run(study: Study) -> Section:
         "Real data: pairs of words",
         f"All {ours['keys']:,} pairs of words that follow each other in the standard library of Python "
         f"{sys.version.split()[0]}, {ours['total']:,} in all; ε = 1 for one "
-        f"occurrence, δ = {DELTA:g} for stability and retrieval. Absent pairs are made of words that occur, but not "
+        f"occurrence, δ = {DELTA:g} for stability and retrieval. Absent pairs consist of words that occur, but not "
         "together.",
         {"mechanisms": found, "points": points, "python": sys.version.split()[0]},
         figures=[
@@ -102,7 +102,7 @@ def measure(mechanism: str, quick: bool, seed: int) -> dict[str, Any]:
 
 
 def scatter(quick: bool, seed: int) -> dict[str, Any]:
-    """Some true counts and their estimates by tight-alp, more of the frequent ones, and the three most frequent."""
+    """A sample of true counts and their estimates by tight-alp, mostly frequent ones, and the three most frequent."""
     counts, _ = _data(quick, seed)
     with reproducible_for_tests(seed):
         built = release(counts, epsilon=EPSILON, mechanism="tight-alp")

@@ -1,4 +1,4 @@
-"""Figures into files: SVG in a light and a dark version, and PNG."""
+"""Figures as files: SVG in a light and a dark version, and PNG."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import MissingDependencyError
 from .sections import Drawn
 
-# Ten colours that differ for colour-blind readers too, on white and on black (after Okabe and Ito, and Tol).
+# Ten colours that colour-blind readers can distinguish, on white and on black (after Okabe and Ito, and Tol).
 COLOURS = ("#0077bb", "#ee7733", "#999999", "#cc3311", "#aa7ac4", "#009988", "#ddaa33", "#ee3377", "#33bbee", "#776655")
 _THEMES = {"light": ("#1a1a1a", "#ffffff", "#d8d8d8"), "dark": ("#e6e6e6", "#15181c", "#3a3f45")}
 

@@ -29,7 +29,7 @@ def run(study: Study) -> Section:
                 "figure-3a",
                 f"The bound is smallest at α = {best['0']:g} without collisions and at α = {best['0.2']:g} when one "
                 "bit in five collides: "
-                "the larger α, the more a collision costs.",
+                "the larger α is, the more a collision costs.",
                 lambda f: draw_curves(f, ALPHAS, curves, "bound on the mean absolute error", HIGHEST),
             )
         ],

@@ -18,7 +18,7 @@ PAPER_RUNS = 1_000_000
 _EDGES = np.arange(-60.25, 60.5, 0.5)
 _TAIL = 1000
 
-_EXTREME = "one draw of the paper's; here, the middle of where it must lie"
+_EXTREME = "one draw in the paper; here, the middle of the range in which it must lie"
 
 # collision probability → what the paper prints
 PAPER: dict[float, dict[str, float]] = {
@@ -86,7 +86,7 @@ def _check(name: str, printed: float, found: tuple[float, float]) -> Check:
 
 
 def summary(collision: float, runs: int, seed: int) -> dict[str, Any]:
-    """The paper's numbers, each with the tolerance for its difference from the paper's, and a histogram."""
+    """The numbers that the paper prints, each with the tolerance for its difference, and a histogram."""
     errors = simulate_errors(ALPHA, collision, runs, seed)
     sizes = np.abs(errors)
     percentile = float(np.quantile(sizes, 0.9))
@@ -118,7 +118,7 @@ def rounding_of(printed: float) -> float:
 
 
 def extreme_of(errors: Floats) -> tuple[float, float]:
-    """The middle and the half width of where the largest of the paper's runs lies with probability 1 - 10⁻⁶.
+    """The middle and half width of the range of the largest of the paper's runs, with probability 1 - 10⁻⁶.
 
     The tail is exponential. Its rate comes from the thousand largest errors, with five standard errors of slack.
     """

@@ -71,7 +71,7 @@ def run(study: Study) -> Section:
         "How space and time grow",
         "Solid: measured. Dashed: the asymptotics of the paper's Table 1 with the constant of the first point. One "
         "parameter varies, the others are k = 10⁴, "
-        "d = 2⁶⁴, ε = 1, u = 1000. Times are of one run on a shared machine.",
+        "d = 2⁶⁴, ε = 1, u = 1000. Times are from one run on a shared machine.",
         curves,
         figures=[
             Drawn(
@@ -84,14 +84,14 @@ def run(study: Study) -> Section:
             ),
             Drawn(
                 "growth-lookup",
-                "One lookup of tight-alp and retrieval takes constant time but for the memory it misses; alp's grows "
+                "One lookup of tight-alp and retrieval takes constant time except for cache misses; alp's grows "
                 "with u, compact's with k.",
                 lambda f: _draw(f, curves, "lookup", "access", "seconds of a lookup"),
                 (9, 4.6),
             ),
             Drawn(
                 "growth-build",
-                "Builds are linear in k beyond the planning (up to half a second); compact's are quadratic.",
+                "Builds are linear in k, apart from planning (up to half a second); compact's are quadratic.",
                 lambda f: _draw(f, curves, "build", None, "seconds of a build"),
                 (9, 4.6),
             ),

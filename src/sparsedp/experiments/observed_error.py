@@ -42,7 +42,7 @@ def run(study: Study) -> Section:
     return Section(
         "observed-error",
         "Figure 3b: the observed error",
-        f"The same grid, {runs:,} runs a point: x uniform in [0, 5000], rounded, collided and flipped as in the "
+        f"The same grid, {runs:,} runs per point: x uniform in [0, 5000], rounded, collided and flipped as in the "
         "mechanism alp. Bands are five "
         "standard errors.",
         {
@@ -68,7 +68,7 @@ def run(study: Study) -> Section:
                 2.0,
                 float(np.median(finite)),
                 0.75,
-                "“approximately twice as large for most parameters”: words, so read as 1.25 to 2.75",
+                "“approximately twice as large for most parameters”, read here as 1.25 to 2.75",
             )
         ],
     )

@@ -1,4 +1,4 @@
-"""The report as one HTML page: self-contained, for phones and desks, light and dark."""
+"""The report as one self-contained HTML page, for phones and desktops, light and dark."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _grid(grid: Grid) -> str:
 
 
 def _cells(row: Sequence[str], width: int) -> str:
-    """A row that is too short ends with words, which take the room that is left."""
+    """The cells of a row; if it is too short, its last cell is text that spans the remaining columns."""
     cells = [f"<td>{escape(cell)}</td>" for cell in row]
     if len(row) < width or width == 2:
         cells[-1] = f'<td class="words" colspan="{width - len(row) + 1}">{escape(row[-1])}</td>'

@@ -26,7 +26,7 @@ _ASKED = 2000
 OURS = ("tight-alp", "retrieval", "stability", "threshold-alp")
 
 CANNOT = {
-    "OpenDP ALP": "no file, no batch, no intervals; the size of a release is not to be seen",
+    "OpenDP ALP": "no files, batches or intervals; the size of a release is not visible",
     "OpenDP laplace_threshold": "keys below the threshold are lost: no estimate for them",
     "diffprivlib Geometric": "one value at a time, and every key of the domain needs one: impossible in 2⁶⁴",
     "NumPy Laplace": "every key of the domain needs a counter: impossible in 2⁶⁴; floating-point noise is not "
@@ -35,7 +35,7 @@ CANNOT = {
 
 
 def run(study: Study) -> Section:
-    """Sparse keys in 2⁶⁴, and a domain that is small enough for a counter per key."""
+    """Sparse keys in 2⁶⁴, and a domain small enough for a counter per key."""
     mode = "quick" if study.quick else "full"
     sparse, dense = SPARSE[mode], DENSE[mode]
     tasks: dict[str, Any] = {f"sparsedp {name}": partial(measure_ours, sparse, name, study.seed) for name in OURS}
@@ -55,8 +55,8 @@ def run(study: Study) -> Section:
     else:
         errors = [_mean(one) for one in (alp, ours)]
         finding = (
-            f"OpenDP's ALP has {errors[0] / errors[1]:.1f} times the error of tight-alp on these counts, builds "
-            f"{alp['build'] / ours['build']:.0f} times as long, "
+            f"OpenDP's ALP has {errors[0] / errors[1]:.1f} times the error of tight-alp on these counts, takes "
+            f"{alp['build'] / ours['build']:.0f} times as long to build, "
             f"and takes {alp['lookup'] / ours['lookup']:,.0f} times as long for a lookup."
         )
     return Section(

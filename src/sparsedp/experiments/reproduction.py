@@ -36,11 +36,11 @@ SEED = 2021
 def reproduce(
     out: Path, quick: bool, only: Sequence[str] = (), say: Callable[[str], None] = print, seed: int = SEED
 ) -> list[Section]:
-    """Run the experiments (or some of them) and write the report; what an interrupted run computed is used."""
+    """Run the experiments (or some of them) and write the report; results of an interrupted run are used."""
     for name in only:
         if name not in EXPERIMENTS:
             raise ParameterError(f"there is no experiment {name!r}; choose from {', '.join(EXPERIMENTS)}")
-    # Minutes of work follow: what is missing at their end is said first.
+    # Minutes of work follow, so anything that would be missing at their end is reported first.
     check_drawing()
     import_flint()  # for `compact`
     absent = peers.missing()
@@ -57,7 +57,7 @@ def reproduce(
         "command": f"sparsedp reproduce --out {out.name}{' --quick' if quick else ''}",
         "version": f"sparsedp {metadata.version('sparsedp')}, program {program_digest()}",
         "seed": str(seed),
-        "time": f"{time.perf_counter() - start:.0f} s, less what an earlier run had computed",
+        "time": f"{time.perf_counter() - start:.0f} s, without what an earlier run had computed",
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
     }
     _write(out, sections, facts, quick)
@@ -80,7 +80,7 @@ def _write(out: Path, sections: Sequence[Section], facts: dict[str, str], quick:
     introduction = (
         "Every figure and number of Section 6 of “Differentially Private Sparse Vectors with Low Error, Optimal "
         "Space, and Fast Access” (Aumüller, "
-        "Lebeda, Pagh, CCS 2021), computed with this package, and then what the paper could not measure: all "
+        "Lebeda, Pagh, CCS 2021), computed with this package, followed by what the paper could not measure: all "
         "mechanisms and other libraries on the same data."
     )
     if quick:

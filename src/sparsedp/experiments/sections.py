@@ -1,4 +1,4 @@
-"""What a report is made of: sections of text, figures and tables, and checks that are reached or missed."""
+"""The elements of a report: sections of text, figures and tables, and checks that are met or missed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Check:
-    """One number that should come out: how far it may be off, and whether it is."""
+    """One expected number: how far off it may be, and whether it is."""
 
     name: str
     expected: float
@@ -45,7 +45,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the report; `data` is what results.json keeps of it."""
+    """One part of the report; `data` is what goes into results.json."""
 
     name: str
     title: str

@@ -1,7 +1,7 @@
 """The paper's experiment: one key, with collisions at every level (β = 5000, x uniform in [0, β], ε = 1).
 
-Flips and estimator are those of the mechanism `alp`; rounding is the paper's for real x. All other keys are taken to be
-as large as β, so a collision sets the bit: the worst case.
+Flips and estimator are those of the mechanism `alp`; rounding is the paper's for real x. All other keys are assumed to
+be as large as β, so a collision sets the bit: the worst case.
 """
 
 from __future__ import annotations

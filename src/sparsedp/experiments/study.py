@@ -1,4 +1,4 @@
-"""A long computation in pieces that are remembered: what was computed is read again, and an interrupted run goes on."""
+"""A long computation in cached pieces: finished pieces are read back, so an interrupted run can continue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Work = Callable[[], Any]
 
 @cache
 def program_digest() -> str:
-    """A digest of the package's own files: pieces are remembered for this very program."""
+    """A digest of the package's own files: pieces are cached for exactly this program."""
     package = Path(__file__).parent.parent
     files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".so", ".pyd"))
     digest = hashlib.sha256()
@@ -33,16 +33,16 @@ def program_digest() -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """Where results are remembered, how thorough to be, and the seed of everything random."""
+    """Where results are cached, how thorough to be, and the seed of everything random."""
 
     folder: Path
     quick: bool
     seed: int
 
     def pieces(self, title: str, tasks: Mapping[str, Work], parallel: bool = False) -> dict[str, Any]:
-        """The JSON-able result of each task: remembered, or computed now, in several processes if `parallel`.
+        """The result of each task, as JSON: cached, or computed now, in several processes if `parallel`.
 
-        Tasks that are timed must not be parallel.
+        Tasks that measure time must not be parallel.
         """
         folder = self.folder / f"{program_digest()}-{'quick' if self.quick else 'full'}-{self.seed}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def _results(tasks: Mapping[str, Work], parallel: bool) -> Any:
     if not parallel or len(tasks) < 2:
         yield from ((name, work()) for name, work in tasks.items())
         return
-    # A fork would share the threads' locks; SPARSEDP_THREADS keeps each worker to one core.
+    # A fork would share the locks of threads; SPARSEDP_THREADS limits each worker to one core.
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _one_thread) as pool:
         futures = {pool.submit(work): name for name, work in tasks.items()}
         try:

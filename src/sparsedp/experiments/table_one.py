@@ -1,4 +1,4 @@
-"""Table 1, measured: every mechanism on the same data, in a domain that a counter for every key fits, and in 2^64."""
+"""Table 1, measured: every mechanism on the same data, in a domain small enough for a counter per key, and in 2^64."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(study: Study) -> Section:
         "table-one",
         "Table 1, measured",
         f"Counts max(1, round(2k/rank^1.05)), at most u = 1000, on k random keys; δ = {DELTA:g} for stability and "
-        "retrieval, else 0. Lookups in one batch, "
+        "retrieval, otherwise 0. Lookups in one batch, "
         "with all cores; errors are mean (largest) of |estimate − count|, over a sample of up to 50 000 keys of all "
         "counts and as many absent ones. "
         f"A random read of memory takes {duration(gather)} here.",

@@ -1,4 +1,4 @@
-"""Figures 1 and 2: one key of height 5 in an array of m = 8 levels and s = 5 rows, one of its bits flipped."""
+"""Figures 1 and 2: one key of height 5 in an array of m = 8 levels and s = 5 rows, with one of its bits flipped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run(study: Study) -> Section:
     rows = [int(_native.rows_of(functions, ROWS, level, _KEY)[0]) for level in range(LEVELS)]
     exact = _matrix(array)
     array[FLIPPED] ^= np.uint64(1 << rows[FLIPPED])  # one of the key's bits
-    array[6] ^= np.uint64(1 << (rows[6] + 1) % ROWS)  # and one that is nobody's
+    array[6] ^= np.uint64(1 << (rows[6] + 1) % ROWS)  # and a bit of no key
     noisy = _matrix(array)
     own = [int(noisy[row, level]) for level, row in enumerate(rows)]
     sums = np.concatenate([[0], np.cumsum(2 * np.array(own) - 1)]).tolist()

@@ -1,4 +1,4 @@
-"""What the comparisons release, and what they measure of it: space, times, errors by range of the true count."""
+"""The data that the comparisons release, and what they measure: space, times, errors by range of the true count."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ APPROXIMATE = ("stability", "retrieval")
 
 @dataclass(frozen=True)
 class Workload:
-    """`keys` random keys of a domain with Zipf-like counts up to `upper`, and as many random absent keys to ask for."""
+    """`keys` random keys of a domain with Zipf-like counts up to `upper`, and as many random absent keys to look up."""
 
     keys: int
     domain: int
@@ -59,7 +59,7 @@ class Workload:
 
 
 def measure(workload: Workload, mechanism: str, epsilon: float, seed: int) -> dict[str, Any]:
-    """Bits per key, seconds of the build and of a lookup, errors by range; or why it was not run."""
+    """Bits per key, seconds for the build and for a lookup, errors by range; or why it was not run."""
     parameters: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": DELTA if mechanism in APPROXIMATE else 0.0,
@@ -93,7 +93,7 @@ def measure(workload: Workload, mechanism: str, epsilon: float, seed: int) -> di
 
 
 def sample(keys: Any, counts: Integers, absent: Any, most: int) -> tuple[Any, Integers]:
-    """Up to `most` of the keys, of all counts alike, and as many absent keys; with their counts."""
+    """Up to `most` of the keys, evenly over all counts, and as many absent keys, with their counts."""
     at = np.linspace(0, len(keys) - 1, min(most, len(keys))).astype(np.int64)
     none = absent[: len(at)]
     return np.concatenate([keys[at], none]), np.concatenate([counts[at], np.zeros(len(none), np.int64)])

@@ -1,7 +1,7 @@
 """Plans as JSON and back: every field typed, every number exact, every range checked (docs/format.md, "The plan").
 
 A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type hints of the class
-and then asks each object for its `faults`, so what it returns could have been planned here, whoever wrote the file. A
+and then checks the `faults` of each object, so the result could have been planned here, whatever wrote the file. A
 ladder is written as its recipe, and its masses are computed again.
 """
 
@@ -30,25 +30,25 @@ KINDS: dict[str, type] = {"pure": PureStage, "stable": StableStage}
 _LARGEST_JSON_INTEGER = (1 << 53) - 1
 _MATRIX = tuple[tuple[int, ...], ...]
 
-# No plan comes near; a file beyond could keep a reader busy for long.
+# No plan comes near this; a file beyond it could keep a reader busy for a long time.
 _MOST_DIGITS = 4000
 
 
 @runtime_checkable
 class Checked(Protocol):
-    """Classes know what is wrong with an instance that came from elsewhere; this room only translates."""
+    """A class that checks its own instances when they come from a file; this room only translates."""
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with it, if anything; its parts have been checked before."""
+        """What is wrong with the instance, if anything; its parts have already been checked."""
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a value is decoded from, beside its JSON."""
+    """What a value is decoded from, besides its JSON."""
 
     version: int  # of the format
-    matrices: Arrays  # by their place; those that are taken are removed
-    plan: dict[str, Any]  # fields of the plan that are decoded already
+    matrices: Arrays  # by their place; removed once they are used
+    plan: dict[str, Any]  # the fields of the plan decoded so far
 
 
 def encode(value: Any, place: str, matrices: Arrays) -> Any:
@@ -59,7 +59,7 @@ def encode(value: Any, place: str, matrices: Arrays) -> Any:
         kind = [name for name, cls in KINDS.items() if type(value) is cls]
         encoded: dict[str, Any] = {"kind": kind[0]} if kind else {}
         for field in fields(value):
-            if field.compare and not _is_left_out(field, getattr(value, field.name)):  # what is not compared is derived
+            if field.compare and not _is_left_out(field, getattr(value, field.name)):  # others are derived
                 encoded[field.name] = encode(getattr(value, field.name), f"{place}.{field.name}", matrices)
         return {name: item for name, item in encoded.items() if item is not _IN_MATRICES}
     if isinstance(value, tuple):
@@ -89,7 +89,7 @@ def encode_scalar(value: Any) -> Any:
 
 
 def decode_plan(cls: type, value: Any, place: str, version: int, matrices: Arrays) -> Any:
-    """The plan of a file of this format, or `FormatError`; the matrices it takes are removed from `matrices`."""
+    """The plan of a file of this format, or `FormatError`; the matrices it uses are removed from `matrices`."""
     source = Encoded(version, matrices, {})
     return _decode_dataclass(cls, value, place, source, source.plan)
 
@@ -118,14 +118,14 @@ def _decode_union(hint: Any, value: Any, place: str, source: Encoded) -> Any:
     if len(classes) > 1:
         kind = value.get("kind") if isinstance(value, dict) else None
         if not isinstance(kind, str) or KINDS.get(kind) not in classes:
-            raise FormatError(f"{place} is of no known kind, got {_shown(kind)}")
+            raise FormatError(f"{place} must be of a known kind, got {_shown(kind)}")
         return _decode_dataclass(KINDS[kind], value, place, source, {})
     (only,) = (option for option in options if option is not type(None))
     return decode(only, value, place, source)
 
 
 def _decode_recipe(value: dict[str, Any], place: str, source: Encoded) -> Ladder:
-    """The ladder of a recipe, its masses checked against their digest."""
+    """The ladder of a recipe, with its masses checked against their digest."""
     check_names(value, {"recipe", "sha256"}, place)
     recipe: Recipe = decode(Recipe, value["recipe"], f"{place}.recipe", source)
     stage = source.plan.get("stage")
@@ -135,7 +135,7 @@ def _decode_recipe(value: dict[str, Any], place: str, source: Encoded) -> Ladder
     for part in (*ladder.levels, ladder):
         _refuse_invalid(part, place)
     if value["sha256"] != ladder.digest:
-        raise FormatError(f"{place} gives other masses than those the release was made with")
+        raise FormatError(f"{place} does not give the masses that the release was made with")
     return ladder
 
 
@@ -146,7 +146,7 @@ def _decode_dataclass(cls: type, value: Any, place: str, source: Encoded, decode
         raise FormatError(f"{place} must be an object, got {_shown(value)}")
     named = cls in KINDS.values()
     if named and KINDS.get(str(value.get("kind"))) is not cls:
-        raise FormatError(f"{place} is of the wrong kind, got {_shown(value.get('kind'))}")
+        raise FormatError(f"{place} has the wrong kind, got {_shown(value.get('kind'))}")
     absent = {field.name for field in fields(cls) if field.metadata and field.name not in value}
     check_names(value, (set(hints) | ({"kind"} if named else set())) - of_matrices - absent, place)
     for name, hint in hints.items():
@@ -159,7 +159,7 @@ def _decode_dataclass(cls: type, value: Any, place: str, source: Encoded, decode
             decoded[name] = decode(hint, value[name], own, source)
     result = cls(**decoded)
     if any(field.name in decoded and _is_left_out(field, decoded[field.name]) for field in fields(cls)):
-        raise FormatError(f"{place} states a default that is left out")
+        raise FormatError(f"{place} states a default, which must be left out")
     _refuse_invalid(result, place)
     return result
 

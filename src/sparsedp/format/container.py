@@ -1,7 +1,7 @@
-"""The container of a release: a safetensors file, written atomically, mapped when read (docs/format.md).
+"""The container of a release: a safetensors file, written atomically and memory-mapped when read (docs/format.md).
 
-The format is that of safetensors, and its readers open our files. Its library is not used: for NumPy it copies what it
-reads, and it does not align arrays to cache lines.
+The format is that of safetensors, and its readers can open our files. Its library is not used: for NumPy it copies
+what it reads, and it does not align arrays to cache lines.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NO_DIGEST = "0" * _DIGEST_LENGTH
 
 @dataclass(frozen=True)
 class Container:
-    """A description and arrays, as they are in one file."""
+    """The description and the arrays in one file."""
 
     description: dict[str, Any]
     arrays: Arrays
@@ -63,12 +63,12 @@ def checksums(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 
 def blank_checksums(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Checksums that are as long as the right ones, for `size_of`."""
+    """Placeholders as long as real checksums, for `size_of`."""
     return dict.fromkeys(arrays, NO_DIGEST)
 
 
 def write(file: BinaryIO, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """Write a container and give its digest."""
+    """Write a container and return its digest."""
     entries, pieces = _laid_out(arrays)
     header = _header(NO_DIGEST, description, entries)
     digest = hashlib.sha256(header).hexdigest()
@@ -80,7 +80,7 @@ def write(file: BinaryIO, description: Mapping[str, Any], arrays: Mapping[str, n
 
 
 def size_of(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
-    """The bytes that `write` writes."""
+    """The number of bytes that `write` writes."""
     entries, pieces = _laid_out(arrays)
     return _LENGTH + len(_header(NO_DIGEST, description, entries)) + sum(piece.nbytes for piece in pieces)
 
@@ -119,8 +119,8 @@ def _json(value: object) -> str:
 
 
 def read(path: Path) -> Container:
-    """The container in a file, its arrays mapped: time and memory do not depend on its size."""
-    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
+    """The container in a file, with its arrays mapped: time and memory do not depend on its size."""
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for its writer
         raise FormatError("a release must be a regular file")
     with naming(path), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -128,7 +128,7 @@ def read(path: Path) -> Container:
         length = _header_length(start, size)
         header = file.read(length)
         if len(header) != length:
-            raise FormatError("the file ends within its header")
+            raise FormatError("the file ends inside its header")
         try:
             mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         except ValueError:
@@ -140,7 +140,7 @@ def read(path: Path) -> Container:
 def from_bytes(content: bytes) -> Container:
     """The container in memory."""
     length = _header_length(content[:_LENGTH], len(content))
-    # NumPy's memory begins at a multiple of 16 only; blocks should be whole cache lines here as in a file.
+    # NumPy aligns memory only to 16 bytes; blocks should be whole cache lines here as in a file.
     room = np.empty(len(content) - length - _LENGTH + LINE, np.uint8)
     skip = -room.__array_interface__["data"][0] % LINE
     data = room[skip : skip + len(content) - length - _LENGTH]
@@ -153,7 +153,7 @@ def _header_length(start: bytes, size: int) -> int:
     length = int.from_bytes(start, "little")
     whole = _LENGTH + length
     if len(start) < _LENGTH or not 2 <= length <= LARGEST_HEADER or whole > size or whole % LINE:
-        raise FormatError("this is no sparsedp release, or it is cut off in its header")
+        raise FormatError("this is not a sparsedp release, or it is cut off in its header")
     return length
 
 
@@ -161,11 +161,11 @@ def _parse(header: bytes, data: memoryview) -> Container:
     digest = header[_DIGEST_AT : _DIGEST_AT + _DIGEST_LENGTH]
     blank = header[:_DIGEST_AT] + NO_DIGEST.encode() + header[_DIGEST_AT + _DIGEST_LENGTH :]
     if hashlib.sha256(blank).hexdigest().encode() != digest:
-        raise FormatError("the header fails its checksum: the file is damaged, or no sparsedp release")
+        raise FormatError("the header fails its checksum: the file is damaged, or is not a sparsedp release")
     entries = parse_json(header)
     metadata = entries.pop("__metadata__", None)
     if not isinstance(metadata, dict) or set(metadata) != {"sha256", "sparsedp"}:
-        raise FormatError("this safetensors file is no sparsedp release")
+        raise FormatError("this safetensors file is not a sparsedp release")
     description = parse_json(metadata["sparsedp"])
     arrays: Arrays = {}
     at = 0
@@ -184,7 +184,7 @@ def _parse(header: bytes, data: memoryview) -> Container:
 
 
 def _array(name: str, entry: Any, data: memoryview, at: int) -> tuple[np.ndarray, int]:
-    """The array of an entry that must begin at `at`, and where it ends."""
+    """The array of an entry that must begin at `at`, and its end."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise FormatError(f"array {name!r} must have dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -211,7 +211,7 @@ def _is_sizes(value: Any) -> bool:
 
 
 def parse_json(text: str | bytes) -> dict[str, Any]:
-    """A JSON object without duplicate names and without numbers that are none."""
+    """A JSON object without duplicate names and without NaN or infinities."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, TypeError, RecursionError) as error:
@@ -229,34 +229,34 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """What the operating system refuses is said with the path that the caller gave, not with a temporary one."""
+    """Errors of the operating system name the caller's path, not a temporary one."""
     try:
         yield
     except OSError as error:
-        if error.errno is not None:  # else it is a sentence of ours, which has the path in it
+        if error.errno is not None:  # otherwise it is our own message, which has the path in it
             error.filename = str(path)
             del error.filename2  # as None it would be shown: 'a' -> None
         raise
 
 
 def hidden_beside(path: Path) -> Path:
-    """A new name next to a path, for what is not complete; short enough where the path's own name is the longest."""
+    """A new name next to a path, for an incomplete file; short enough even beside the longest of names."""
     return path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name, whole and on disk, when the block ends without an exception; else nothing."""
+    """A file that appears under its name, whole and on disk, only if the block ends without an exception."""
     temporary = hidden_beside(path)
     with naming(path):
-        # An interrupt may come between any two steps: the file is made inside of what removes it.
+        # An interrupt may come between any two steps, so the file is created inside the block that removes it.
         try:
-            # Permissions as the umask has them: the file is meant to be handed out.
+            # Permissions follow the umask: the file is meant to be shared.
             with open(temporary, "xb") as file:
                 yield file
                 file.flush()
@@ -264,13 +264,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             os.replace(temporary, path)
             sync_directory(path.parent)
         except BaseException:
-            with suppress(OSError):  # the first error is the one to tell
+            with suppress(OSError):  # the first error is the one to report
                 temporary.unlink()
             raise
 
 
 def check_writable(path: Path) -> None:
-    """`OSError` unless a file can be made where `replacing` would make one."""
+    """`OSError` unless a file can be created where `replacing` would create one."""
     probe = hidden_beside(path)
     with naming(path):
         try:
@@ -283,7 +283,7 @@ def check_writable(path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Make what happened to the names in a directory survive a crash."""
+    """Make changes of the names in a directory survive a crash."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

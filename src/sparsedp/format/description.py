@@ -1,6 +1,6 @@
 """A release as a description and arrays, and back with everything checked (docs/format.md).
 
-Nothing here reads or writes: `files` does. What a file may hold is decided by the plan that it describes.
+Nothing here reads or writes files: `files` does. The plan in a description decides what the file may hold.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Contents:
-    """Everything that is published, and the file it is from."""
+    """Everything that is published, and the file it came from."""
 
     plan: Plan
     key_space: KeySpace
-    sides: tuple[Parts, ...]  # of the counts, and for signed values a second release of their negatives
+    sides: tuple[Parts, ...]  # the counts, and for signed values a second release of their negatives
     reproducible: bool
-    format: int = FORMAT  # of the file it is from; saved again, it stays what it was
+    format: int = FORMAT  # of the file it came from; saving it again keeps the format
     source: Source | None = None
 
 
@@ -72,7 +72,7 @@ def _common(version: int, kind: str) -> dict[str, Any]:
 
 
 def prefixed(sides: Sequence[Arrays]) -> Arrays:
-    """The arrays of all sides under names of their own."""
+    """The arrays of all sides under distinct names."""
     named = zip(("", _NEGATIVE), sides, strict=False)
     return {prefix + name: array for prefix, side in named for name, array in side.items()}
 
@@ -114,7 +114,7 @@ def described(
 
 
 def listed_parts(header: Container) -> list[str]:
-    """The digests of the part files, if there are any; their names follow from their numbers."""
+    """The digests of the part files, if there are any; file names follow from part numbers."""
     stated = header.description["parts"]
     if header.description["format"] == 1:
         if not isinstance(stated, list):
@@ -128,14 +128,14 @@ def listed_parts(header: Container) -> list[str]:
         return []
     digests = header.arrays.get(_DIGESTS, np.empty(0, np.uint8))
     if type(stated) is not int or digests.dtype != np.uint8 or digests.shape != (stated, 32) or not stated:
-        raise FormatError(f"parts must be the number of digests of 32 bytes in {_DIGESTS}")
+        raise FormatError(f"parts must be the number of 32-byte digests in {_DIGESTS}")
     if checksums({_DIGESTS: digests})[_DIGESTS] != header.description["checksums"][_DIGESTS]:
         raise FormatError("the list of parts fails its checksum: the file is damaged")
     return [digest.tobytes().hex() for digest in digests]
 
 
 def check_description(container: Container, kind: str) -> None:
-    """`FormatError` unless a file is of this kind, of a known format, and has a checksum for each array."""
+    """`FormatError` unless a file has this kind, a known format, and a checksum for each array."""
     description = container.description
     version = description.get("format")
     if type(version) is not int or not 1 <= version <= FORMAT:
@@ -150,7 +150,7 @@ def check_description(container: Container, kind: str) -> None:
     sums = description["checksums"]
     check_names(sums, set(container.arrays), "checksums")
     if not all(isinstance(digest, str) and re.fullmatch(r"[0-9a-f]{64}", digest, re.ASCII) for digest in sums.values()):
-        raise FormatError("checksums must be of 64 hexadecimal digits")
+        raise FormatError("checksums must have 64 hexadecimal digits")
 
 
 def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind], path: Path | None = None) -> Kind:
@@ -170,12 +170,12 @@ def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind
     _check_guarantee(plan, description)
     own = {name: array for name, array in header.arrays.items() if not _is_of_header(name)}
     if plan.problem.parts > 1 and not isinstance(plan, DivisiblePlan):
-        raise FormatError(f"a release of {mechanism} has one part only")
+        raise FormatError(f"a release of {mechanism} must have one part")
     if len(parts) != (plan.problem.parts if plan.problem.parts > 1 else 0):
         raise FormatError(f"the plan has {plan.problem.parts} parts, the release {len(parts)}")
     shapes, shared_shapes = plan.array_shapes, plan.shared_shapes if description["format"] >= 2 else {}
     if parts and len(own) != plan.releases * len(shared_shapes):
-        raise FormatError(f"{HEADER_NAME} must have no arrays but those of the plan and those that all parts share")
+        raise FormatError(f"{HEADER_NAME} must have no arrays except those of the plan and those that all parts share")
     pieces = [part.arrays for part in parts] or [own]
     each = plan.releases * (len(shapes) + (0 if parts else len(shared_shapes)))
     shared = [arrays_of(own, shared_shapes, side) for side in range(plan.releases)]
@@ -187,9 +187,9 @@ def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind
     for side_parts in sides:
         refuse(plan.wrong_arrays(side_parts, thorough=False))
     if description["format"] >= 2 and plan.problem.sized_unseen:
-        raise FormatError("a size that was estimated must state its noise")
+        raise FormatError("an estimated size must state its noise")
     if description["format"] >= 2 and plan.of_first_format:
-        raise FormatError("only a file of format 1 has numbers of keys for each part")
+        raise FormatError("only a file of format 1 may state the number of keys of each part")
     if plan.problem.sizing_keys is not None and not plan.may_count_keys:
         raise FormatError(f"the size of {mechanism} does not count keys")
     if plan.problem.keep_keys and not plan.keeps_keys:
@@ -206,8 +206,8 @@ def _is_of_header(name: str) -> bool:
 def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
     """ε and δ follow from the integers of the plan; a file cannot state others.
 
-    A file of format 1 may state a δ of `retrieval` that is above what is proved now, and an ε that trusts the price of
-    its estimated size, which nobody can check: the release then states the ε that was asked for.
+    A file of format 1 may state a δ of `retrieval` above what is proved now, and an ε that relies on the price of its
+    estimated size, which nobody can check: the release then states the ε that was requested.
     """
     try:
         check_privacy(plan)
@@ -224,18 +224,18 @@ def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
 
 
 def arrays_of(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Arrays:
-    """The arrays of one side, of the types and shapes that the plan has."""
+    """The arrays of one side, with the types and shapes that the plan requires."""
     taken: Arrays = {}
     for name, (dtype, shape) in shapes.items():
         label = (_NEGATIVE if side else "") + name
         array = arrays.get(label)
         if array is None or array.dtype != np.dtype(dtype) or len(array.shape) != len(shape):
-            raise FormatError(f"array {label!r} must be of {np.dtype(dtype)} with {len(shape)} dimensions")
+            raise FormatError(f"array {label!r} must have the type {np.dtype(dtype)} and {len(shape)} dimensions")
         if any(wanted is not None and wanted != got for wanted, got in zip(shape, array.shape, strict=True)):
             raise FormatError(f"array {label!r} must have the shape {shape}, got {array.shape}")
         taken[name] = array
     if "table.ids" in taken and len(taken["table.ids"]) != len(taken["table.values"]):
-        raise FormatError("table.ids and table.values must be equally many")
+        raise FormatError("table.ids and table.values must have the same length")
     return taken
 
 
@@ -251,7 +251,7 @@ def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:
         raise FormatError("keys.seed must be two words of 64 bits")
     if seed is None:
         kinds: tuple[KeyKind | None, ...] = ("integer",)
-    else:  # a file of format 1 does not tell
+    else:  # a file of format 1 does not state it
         kinds = (None, *KEY_KINDS) if typed else (None,)
     stated = keys["kind"] if typed else kinds[0]
     for kind in kinds:
@@ -261,7 +261,7 @@ def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:
 
 
 def refuse(wrong: Iterator[str]) -> None:
-    """`FormatError` with the first thing that is wrong, if anything is."""
+    """`FormatError` with the first thing that is wrong, if anything."""
     for what in wrong:
         raise FormatError(f"the arrays are damaged: {what}")
 

@@ -1,4 +1,4 @@
-"""Releases as files and directories of parts: written so that they appear complete, or not at all (docs/format.md)."""
+"""Releases as files and directories of parts, written so that they appear complete or not at all (docs/format.md)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from .description import (
 
 
 def save(contents: Contents, path: Path) -> None:
-    """Write a file, or a directory if there are several parts; it appears when it is complete."""
+    """Write a file, or a directory if there are several parts; it appears only when it is complete."""
     parts = contents.plan.problem.parts
     if parts == 1:
         with replacing(path) as file:
@@ -63,9 +63,9 @@ def save(contents: Contents, path: Path) -> None:
 
 
 def check_new(path: Path, parts: int) -> None:
-    """`OSError` unless a release can be written there: said before anything is spent on it."""
+    """`OSError` unless a release can be written there; checked before anything is spent on it."""
     if path.is_dir() or (parts > 1 and path.exists()):
-        raise FileExistsError(f"{path} exists; a release of several parts is a new directory")
+        raise FileExistsError(f"{path} exists; a release of several parts needs a new directory")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no directory {path.absolute().parent} to write {path.name} into")
     check_writable(path)
@@ -73,7 +73,7 @@ def check_new(path: Path, parts: int) -> None:
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """A new directory for the files of a release; at the end of the block it becomes `path`, or it is gone."""
+    """A new directory for the files of a release; at the end of the block it becomes `path`, or on error is removed."""
     check_new(path, parts=2)
     temporary = hidden_beside(path)
     with naming(path):
@@ -88,7 +88,7 @@ def new_directory(path: Path) -> Iterator[Path]:
 
 
 def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays], version: int = FORMAT) -> str:
-    """Write one part of a release and give the digest that its header file must list."""
+    """Write one part of a release and return the digest that the header file must list."""
     arrays = prefixed(sides)
     sums = checksums(arrays)
     with replacing(directory / part_name(part)) as file:
@@ -96,9 +96,9 @@ def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays], ver
 
 
 def finish_parts(directory: Path, plan: Plan, space: KeySpace, reproducible: bool, digests: list[str]) -> None:
-    """Write the file that makes a release of the parts that are in the directory, whoever has written them."""
+    """Write the file that turns the parts in the directory into a release, whichever process wrote them."""
     sides: tuple[Parts, ...] = ()
-    if plan.shared_shapes:  # what parts share follows from what each of them has published
+    if plan.shared_shapes:  # shared arrays follow from what each part has published
         pieces = [read(directory / part_name(part)).arrays for part in range(len(digests))]
         built = (tuple(arrays_of(piece, plan.array_shapes, side) for piece in pieces) for side in range(plan.releases))
         sides = tuple(plan.completed(side) for side in built)
@@ -118,7 +118,7 @@ def to_bytes(contents: Contents) -> bytes:
 
 
 def nbytes(contents: Contents) -> int:
-    """The bytes of the file, or of all files, that `save` writes."""
+    """The size in bytes of the file, or of all files, that `save` writes."""
     parts = contents.plan.problem.parts
     if parts == 1:
         whole = prefixed([side[0] for side in contents.sides])
@@ -133,7 +133,7 @@ def nbytes(contents: Contents) -> int:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """What is wrong with a file is said with its name."""
+    """Prefix errors about a file with its name."""
     try:
         yield
     except FormatError as error:
@@ -141,7 +141,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def load(path: Path, kind: type[Kind]) -> Kind:
-    """The release in a file or a directory, mapped, its header checked completely."""
+    """The release in a file or a directory, mapped, with its header checked completely."""
     with _naming(path):
         return contents_of(*_open(path), kind, path)
 
@@ -168,15 +168,15 @@ def verify(path: Path) -> None:
 
 
 def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
-    """The header file, and the part files if there are any, described alike."""
+    """The header file, and the part files if there are any, checked against each other."""
     directory = path if path.is_dir() else None
     if directory is not None and not (directory / HEADER_NAME).exists():
-        raise FormatError(f"a directory without {HEADER_NAME}: no release, or an unfinished one")
+        raise FormatError(f"a directory without {HEADER_NAME}: not a release, or an unfinished one")
     header = read(path if directory is None else directory / HEADER_NAME)
     check_description(header, "release")
     listed = listed_parts(header)
     if bool(listed) != (directory is not None) or len(listed) == 1:
-        raise FormatError("a release of several parts is a directory, and one of a single part is a file")
+        raise FormatError("a release of several parts must be a directory, and a release of one part a file")
     if directory is None:
         return header, ()
 

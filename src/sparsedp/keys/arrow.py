@@ -1,4 +1,4 @@
-"""Arrow columns (and those of pandas, polars and DuckDB) without copying their strings, and what is missing in them."""
+"""Arrow columns (and those of pandas, polars and DuckDB) without copying their strings, and nulls in them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONVERSION_ERRORS = (ValueError, TypeError, OverflowError, NotImplementedError)
 
 
 def as_chunked_array(column: Any) -> Any:
-    """Any column that speaks Arrow, or any of pandas, as a pyarrow ChunkedArray."""
+    """Any column that supports Arrow, or any pandas column, as a pyarrow ChunkedArray."""
     import pyarrow
 
     if isinstance(column, pyarrow.ChunkedArray):
@@ -31,15 +31,15 @@ def as_chunked_array(column: Any) -> Any:
     try:
         if has(column, "__arrow_c_stream__"):
             return pyarrow.chunked_array(column)
-        array = pyarrow.array(column)  # already in chunks if pandas has it so
+        array = pyarrow.array(column)  # already in chunks if pandas stores it in chunks
         return array if isinstance(array, pyarrow.ChunkedArray) else pyarrow.chunked_array([array])
-    except _CONVERSION_ERRORS:  # whose text shows cells of the column, here and below
+    except _CONVERSION_ERRORS:  # their text shows cells of the column, here and below
         kind = getattr(column, "dtype", type(column).__name__)
-        raise InputError(f"a column must be of one type that Arrow has, got {kind}; convert it first") from None
+        raise InputError(f"a column must have one type that Arrow supports, got {kind}; convert it first") from None
 
 
 def as_two_columns(table: Any) -> tuple[Any, Any]:
-    """The key and the value column of any table that speaks Arrow, or will when it is read."""
+    """The key and value columns of any table that supports Arrow, possibly only once it has been read."""
     import pyarrow
 
     if is_unread(table):
@@ -68,14 +68,14 @@ def read(table: Any) -> Any:
             return table.to_table()
         except (*_CONVERSION_ERRORS, OSError):
             kind = type(table).__name__
-            raise InputError(f"the {kind} cannot be read; to_table() tells why, with cells of the data") from None
+            raise InputError(f"the {kind} cannot be read; to_table() shows why, with cells of the data") from None
     with errors_of_polars():
         return table.collect()
 
 
 @contextmanager
 def errors_of_polars() -> Iterator[None]:
-    """What polars finds when a query runs, as ours; its text only where that is about names of columns, not cells."""
+    """Turn errors of a polars query into ours; their text is kept only if it is about names of columns, not cells."""
     exceptions = sys.modules["polars"].exceptions
     try:
         yield
@@ -83,7 +83,7 @@ def errors_of_polars() -> Iterator[None]:
         first = str(error).strip().split("\n")[0]
         raise InputError(f"the LazyFrame cannot be read: {first}") from None
     except exceptions.PolarsError as error:
-        why = "collect() tells why, with cells of the data"
+        why = "collect() shows why, with cells of the data"
         raise InputError(f"the LazyFrame cannot be read ({type(error).__name__}); {why}") from None
 
 
@@ -99,7 +99,7 @@ def refuse_nulls(column: Any, what: str) -> None:
     """`InputError` with the position of the first null."""
     import pyarrow
 
-    # A row of a dictionary may refer to a null among its values, which is not counted as a null of the column.
+    # A row of a dictionary array may refer to a null among its values, which does not count as a null of the column.
     if column.null_count or pyarrow.types.is_dictionary(column.type):
         nulls = pyarrow.chunked_array([_nulls(chunk) for chunk in column.chunks], pyarrow.bool_())
         _refuse_first(nulls.to_numpy(), what)
@@ -108,14 +108,14 @@ def refuse_nulls(column: Any, what: str) -> None:
 def _nulls(array: Any) -> Any:
     import pyarrow
 
-    # Before Arrow 26, is_null() of a dictionary array sees only the rows without a value.
+    # Before Arrow 26, is_null() of a dictionary array reports only rows without a value.
     if pyarrow.types.is_dictionary(array.type):
         return _nulls(array.dictionary).take(array.indices).fill_null(True)
     return array.is_null()
 
 
 def has_mixed_categories(column: Any) -> bool:
-    """Whether the categories of a pandas column are of several types, of which Arrow would make one, or none."""
+    """Whether the categories of a pandas column have several types, which Arrow would merge or refuse."""
     categories = getattr(column.dtype, "categories", None)
     if categories is None or categories.dtype != object:
         return False
@@ -124,13 +124,13 @@ def has_mixed_categories(column: Any) -> bool:
 
 
 def refuse_missing(column: Any, what: str) -> None:
-    """`InputError` with the position of the first null of a pandas column, which NumPy would show as NaN."""
+    """`InputError` with the position of the first null of a pandas column, which NumPy would turn into NaN."""
     _refuse_first(np.asarray(unlabelled(column).isna(), bool), what)
 
 
 def pandas_to_numpy(column: Any) -> npt.NDArray[Any]:
     """A pandas column without nulls as a NumPy array."""
-    # By itself pandas makes objects of nullable integers (before 2.2) and floats of sparse unsigned ones.
+    # By default pandas turns nullable integers into objects (before 2.2) and sparse unsigned ones into floats.
     return np.asarray(column.to_numpy({"i": np.int64, "u": np.uint64}.get(column.dtype.kind)))
 
 
@@ -139,7 +139,7 @@ def values_to_numpy(column: Any) -> npt.NDArray[Any]:
     import pyarrow
 
     refuse_nulls(column, "value")
-    if isinstance(column.type, pyarrow.BaseExtensionType):  # NumPy would get the storage: integers of truth values
+    if isinstance(column.type, pyarrow.BaseExtensionType):  # NumPy would get the storage: integers for booleans
         raise InputError(f"values must be numbers, got an Arrow column of {column.type}")
     try:
         return np.asarray(column.to_numpy())
@@ -156,7 +156,7 @@ def key_ids(space: KeySpace, keys: object) -> Words:
     """The ids of an Arrow column of strings, binaries, integers, or a dictionary of those."""
     column = as_chunked_array(keys)
     refuse_nulls(column, "key")
-    if not len(column):  # of any type: an empty column is often of nulls
+    if not len(column):  # of any type: an empty column often has the null type
         return np.empty(0, np.uint64)
     from pyarrow import types
 
@@ -168,7 +168,7 @@ def key_ids(space: KeySpace, keys: object) -> Words:
 
 
 def key_kind(kind: Any) -> KeyKind | None:
-    """The kind of keys that an Arrow type holds; None for a type of no keys, such as that of nulls."""
+    """The kind of keys that an Arrow type holds; None for a type that holds no keys, such as null."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -190,9 +190,9 @@ def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
         ids: Words = _chunk_ids(space, chunk.dictionary)[chunk.indices.to_numpy()]
         return ids
     if types.is_integer(kind):
-        return space.integers(chunk.fill_null(0).to_numpy())  # of a dictionary, a null that no row has
+        return space.integers(chunk.fill_null(0).to_numpy())  # in a dictionary, a null that no row refers to
     if types.is_string_view(kind) or types.is_binary_view(kind):
-        if chunk.null_count:  # of a dictionary, nulls that no row has: their views may be anything
+        if chunk.null_count:  # in a dictionary, nulls that no row refers to, whose views may be anything
             chunk = chunk.fill_null("" if types.is_string_view(kind) else b"")
         _, views, *buffers = chunk.buffers()
         own = np.frombuffer(views or b"", np.uint8)[16 * chunk.offset : 16 * (chunk.offset + len(chunk))]

@@ -1,6 +1,6 @@
-"""A caller's column, whatever library it is from: as a list, a plain NumPy array or an Arrow column.
+"""A caller's column from any library, as a list, a plain NumPy array or an Arrow column.
 
-This is the one place that knows the containers of other libraries; keys and values are both read through it.
+Only this place handles the containers of other libraries; keys and values are both read through it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def as_column(thing: Any, what: str) -> Any:
     """The column as a list or tuple, a plain NumPy array, or a pyarrow ChunkedArray.
 
-    What is no column (one key, a table, a number) comes back as it is, for the caller to refuse. `what` is "key" or
-    "value": of a pandas column, keys may be strings, and values are numbers.
+    Anything that is not a column (one key, a table, a number) is returned as it is, for the caller to refuse. `what` is
+    "key" or "value": in a pandas column, keys may be strings, and values are numbers.
     """
     if isinstance(thing, (str, bytes, list, tuple)) or is_table(thing):
         return thing
@@ -31,7 +31,7 @@ def as_column(thing: Any, what: str) -> Any:
         thing = np.asarray(thing.to_numpy())
     elif is_pandas(thing):
         refuse_missing(thing, what)
-        # Strings, bytes, categories; numbers are NumPy arrays but for their nulls.
+        # Strings, bytes, categories; numbers are NumPy arrays except for their nulls.
         strings = what == "key" and thing.dtype.kind in "OU" and not has_mixed_categories(thing)
         thing = as_chunked_array(thing) if strings else pandas_to_numpy(thing)
     elif speaks_arrow(thing):
@@ -44,20 +44,20 @@ def as_column(thing: Any, what: str) -> Any:
 
 
 def is_arrow(column: object) -> bool:
-    """Whether a column is one of Arrow."""
+    """Whether this is an Arrow column."""
     return is_a(column, "pyarrow", "ChunkedArray")
 
 
 def rereadable_keys(keys: Any) -> Any:
-    """Keys that are read twice, for their ids and for their names; what are no keys is refused when ids are made."""
+    """Keys that can be read twice, for their ids and for their names; anything else is refused when ids are made."""
     column = as_column(keys, "key")
     if isinstance(column, np.ndarray):
         return column.tolist() if column.dtype.kind == "O" and column.ndim == 1 else column
     if is_arrow(column):
         try:
             column.validate(full=True)
-        except ValueError:  # whose text may show what is in the column
-            raise InputError("a column of keys is damaged: it breaks the rules of Arrow; write it anew") from None
+        except ValueError:  # its text may show what is in the column
+            raise InputError("a column of keys is damaged: it is not valid Arrow data; write it again") from None
     return column
 
 
@@ -68,4 +68,4 @@ def take(keys: Any, rows: npt.NDArray[np.int64]) -> list[Key]:
     if isinstance(keys, np.ndarray):
         taken: list[Key] = keys[rows].tolist()
         return taken
-    return [keys[row].as_py() for row in rows.tolist()]  # Arrow's take has no views, and may overflow its offsets
+    return [keys[row].as_py() for row in rows.tolist()]  # Arrow's take lacks views, and may overflow its offsets

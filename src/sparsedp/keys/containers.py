@@ -1,7 +1,7 @@
 """What a caller's object is, by its type.
 
-Never by its attributes: a Series answers `series.columns` with the row of that label, a DataFrame with the column, a
-dictionary may with an entry. Libraries that the caller did not import are not imported to ask.
+Never by its attributes: `thing.columns` may be a row of a Series with that label, a column of a DataFrame, or an entry
+of a dictionary. Libraries that the caller did not import are not imported to find out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InputError
 
-# Tables, as far as they are no column: module, and the names of its classes there.
+# Tables that are not columns: the module, and the names of its classes.
 _TABLES = (
     ("pandas", ("DataFrame",)),
     ("polars", ("DataFrame", "LazyFrame")),
@@ -25,29 +25,29 @@ _TABLES = (
 
 
 def has(thing: object, name: str) -> bool:
-    """Whether things of this type have an attribute, whatever labels, columns or entries this one has."""
+    """Whether the type of a thing has an attribute, regardless of the labels, columns or entries of the thing."""
     return hasattr(type(thing), name)
 
 
 def is_a(thing: object, module: str, name: str) -> bool:
-    """Whether this is an instance of a class of a library, which the caller has imported if it is."""
+    """Whether this is an instance of a library's class; if it is, the caller has imported the library."""
     return isinstance(thing, getattr(sys.modules.get(module), name, ()))
 
 
 def speaks_arrow(thing: object) -> bool:
-    """Whether this is a column or a table of Arrow's C interface."""
+    """Whether this is a column or a table with Arrow's C interface."""
     return has(thing, "__arrow_c_stream__") or has(thing, "__arrow_c_array__")
 
 
 def is_numpy_inside(column: Any) -> bool:
-    """Whether this is a pandas column that is a NumPy array."""
+    """Whether this is a pandas column backed by a NumPy array."""
     return has(column, "to_numpy") and has(column, "dtype") and isinstance(column.dtype, np.dtype)
 
 
 def is_pandas(column: Any) -> bool:
-    """Whether this is a pandas column that is no NumPy array: nullable, of strings, of categories, on Arrow.
+    """Whether this is a pandas column that is not a NumPy array: nullable, strings, categories, or backed by Arrow.
 
-    Only the Series of pandas 3 speak Arrow, so these are known by what every Series, Index and array of pandas has.
+    Only the Series of pandas 3 support Arrow, so the test is for what every Series, Index and array of pandas has.
     """
     if not (has(column, "dtype") and has(column, "isna") and has(column, "to_numpy")):
         return False
@@ -55,7 +55,7 @@ def is_pandas(column: Any) -> bool:
 
 
 def unmasked(array: np.ndarray, what: str) -> np.ndarray:
-    """A plain array; `InputError` with the position of the first entry that is masked, and so no data."""
+    """A plain array; `InputError` with the position of the first entry that is masked and so is not data."""
     if isinstance(array, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(array)
         if array.ndim == 1 and array.dtype.names is None and masked.any():
@@ -65,12 +65,12 @@ def unmasked(array: np.ndarray, what: str) -> np.ndarray:
 
 
 def unlabelled(column: Any) -> Any:
-    """The array of a pandas column: NumPy and Arrow would take labels such as `__array_interface__` for methods."""
+    """The array of a pandas column: NumPy and Arrow would mistake labels such as `__array_interface__` for methods."""
     return column.array if has(column, "array") and has(column, "isna") else column
 
 
 def is_lazy_frame(table: object) -> bool:
-    """Whether this is a query of polars that has not run yet."""
+    """Whether this is a polars query that has not run yet."""
     return is_a(table, "polars", "LazyFrame")
 
 
@@ -80,15 +80,15 @@ def is_dataset(table: object) -> bool:
 
 
 def is_scanner(table: object) -> bool:
-    """Whether this is a pyarrow Scanner, which may be read once only."""
+    """Whether this is a pyarrow Scanner, which can be read only once."""
     return is_a(table, "pyarrow.dataset", "Scanner")
 
 
 def is_unread(table: object) -> bool:
-    """Whether this is a table that has to be read before it speaks Arrow."""
+    """Whether this is a table that has to be read before it supports Arrow."""
     return is_lazy_frame(table) or is_dataset(table) or is_scanner(table)
 
 
 def is_table(thing: object) -> bool:
-    """Whether this has columns and is none."""
+    """Whether this is a table of columns, not a column."""
     return any(is_a(thing, module, name) for module, names in _TABLES for name in names)

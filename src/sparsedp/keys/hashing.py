@@ -1,12 +1,12 @@
-"""Keys to ids: key → canonical bytes → 64-bit fingerprint, and ids to rows of the embedding.
+"""From keys to ids: key → canonical bytes → 64-bit fingerprint, and from ids to rows of the embedding.
 
 A key is a str, bytes or int. Its canonical bytes are the payload (UTF-8, the bytes, or eight little-endian bytes)
 followed by one tag: `s`, `b`, `i` for integers in [-2^63, 2^63) and `u` for integers in [2^63, 2^64). So 1, "1" and
 b"1" are three keys, and different keys have different bytes. The fingerprint is SipHash-2-4 under a fresh public
 seed. With an explicit domain, keys are integers in [0, domain) and are their own ids.
 
-A release knows the kind of its keys and answers for no other: 1 and "1" are different keys, and whoever asks for one of
-the two means the one that was counted.
+A release knows the kind of its keys and refuses any other: 1 and "1" are different keys, and a caller who asks for one
+of the two means the one that was counted.
 
 Hash seeds are drawn independently of the data, so privacy holds for every outcome of them; they are published.
 """
@@ -43,7 +43,7 @@ _CONVERSIONS: dict[tuple[KeyKind, KeyKind], str] = {
     ("integer", "bytes"): "ask for int(key)",
 }
 
-_ONE_COLUMN = "pass one of its columns, such as table['key'], and of what has not been read yet, collect() it first"
+_ONE_COLUMN = "pass one of its columns, such as table['key'], and collect() a query first"
 
 HASHED_DOMAIN = 1 << 64
 ROW_PRIME = (1 << 89) - 1
@@ -52,11 +52,11 @@ MOST_ROWS = (1 << 39) - 1
 
 @dataclass(frozen=True)
 class KeySpace:
-    """How keys become ids in [0, domain): as they are, or by SipHash under `seed` when there is one."""
+    """How keys become ids in [0, domain): unchanged, or by SipHash under `seed` if there is one."""
 
     domain: int
     seed: tuple[int, int] | None
-    kind: KeyKind | None = None  # of the keys that are answered; None for any, as in files that do not tell
+    kind: KeyKind | None = None  # of the keys that it answers for; None for any, as in files that do not state it
 
     @classmethod
     def draw(cls, domain: int | None, randomness: Randomness) -> KeySpace:
@@ -72,12 +72,12 @@ class KeySpace:
             fingerprint = _native.hash_key(self.seed[0], self.seed[1], key)
             if fingerprint is not None:
                 return fingerprint
-        return int(self.ids([key])[0])  # and say what is wrong with a bad one
+        return int(self.ids([key])[0])  # raises the right error for a bad key
 
     def ids(self, keys: object) -> Words:
         """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable of keys.
 
-        `KeyTypeError` if they are of another kind than those of the release.
+        `KeyTypeError` if their kind is not that of the release.
         """
         ids, kind = self.read(keys)
         if len(ids) and self.kind is not None and kind != self.kind:
@@ -85,7 +85,7 @@ class KeySpace:
         return ids
 
     def read(self, keys: Any) -> tuple[Words, KeyKind | None]:
-        """The ids of keys and their kind; None if nothing tells it: no key is there, nor a type of the column."""
+        """The ids of keys and their kind, which is None if there are no keys and the column has no type."""
         column = as_column(keys, "key")
         if isinstance(column, (list, tuple)):
             return self._from_sequence(column), _kind_of_first(column)
@@ -133,7 +133,7 @@ class KeySpace:
     def _from_numpy(self, keys: np.ndarray) -> Words:
         if keys.ndim != 1:
             raise KeyTypeError(f"keys must be one-dimensional, got {keys.ndim} dimensions")
-        if not len(keys):  # of any type: np.array([]) is of floats
+        if not len(keys):  # of any type: np.array([]) has the type float
             return np.empty(0, np.uint64)
         if keys.dtype.kind in "iu":
             return self.integers(keys)
@@ -162,7 +162,7 @@ class KeySpace:
         return ids
 
     def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> NoReturn:
-        """Say what is wrong with the key at a position that a kernel refused, but not the key: it may be data."""
+        """Report what is wrong with the key at a position that a kernel refused, without the key: it may be data."""
         key, kind = keys[position], type(keys[position]).__name__
         is_integer = _is_integer(key)
         if self.seed is None:
@@ -182,7 +182,7 @@ class KeySpace:
 
 
 def wrong_kind(wanted: KeyKind, got: KeyKind | None) -> KeyTypeError:
-    """What to say of keys of another kind than those that were counted."""
+    """The error for keys whose kind is not that of the counted keys."""
     if got is None:
         return KeyTypeError(f"the keys of this release are {_KIND_NAMES[wanted]}, got others")
     fix = _CONVERSIONS[wanted, got]
@@ -195,7 +195,7 @@ def _kind_of_array(keys: np.ndarray) -> KeyKind | None:
 
 
 def _kind_of_first(keys: Sequence[Key]) -> KeyKind | None:
-    """The kind of keys that are all of one: that of the first."""
+    """The kind of keys that all have the same kind: that of the first."""
     if not keys:
         return None
     return "text" if isinstance(keys[0], str) else "bytes" if isinstance(keys[0], bytes) else "integer"
@@ -206,7 +206,7 @@ class Partition:
     """Which part a key belongs to: the high word of placement × parts.
 
     Fingerprints are placed as they are, so a part is a range of them; integer keys are mixed with two seeds first. A
-    third seed is for whoever needs one more that all parts share.
+    third seed is for code that needs one more seed shared by all parts.
     """
 
     parts: int
@@ -218,12 +218,12 @@ class Partition:
         return _native.parts_of(ids, self.hashed, self.seeds[0], self.seeds[1], self.parts)
 
     def range_of(self, part: int) -> tuple[int, int]:
-        """The fingerprints of a part: from the first to before the second."""
+        """The fingerprints of a part, as a half-open range."""
         return -(-(part << 64) // self.parts), -(-(part + 1 << 64) // self.parts)
 
 
 def aligned(values: np.ndarray, dtype: npt.DTypeLike) -> np.ndarray:
-    """An array in one run of memory, at an address that kernels may read: one in a packed struct may begin anywhere."""
+    """A contiguous array at an address that kernels may read: an array in a packed struct may begin anywhere."""
     return np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
@@ -238,7 +238,7 @@ def _is_integer(key: object) -> bool:
 
 
 def draw_row_functions(randomness: Randomness, levels: int) -> Words:
-    """One function x → ((a x + b) mod (2^89 - 1)) scaled to the rows, per level: four words a, b each, low first."""
+    """One function x → ((a x + b) mod (2^89 - 1)) scaled to the rows, per level: four words, a and b, low first."""
     low = (1 << 64) - 1
     functions = np.empty((levels, 4), np.uint64)
     for level in range(levels):

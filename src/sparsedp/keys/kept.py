@@ -1,7 +1,7 @@
-"""Stored keys as they were, beside their fingerprints: the two arrays that name the keys of a table.
+"""The original stored keys beside their fingerprints: the two arrays that name the keys of a table.
 
-`keys.bytes` has the canonical bytes of the keys (see `hashing`) one after the other, in the order of the table, and
-`keys.offsets` where each begins. Why stored keys may be published: docs/privacy.md, "Kept keys".
+`keys.bytes` has the canonical bytes of the keys (see `hashing`) one after the other, in the order of the table;
+`keys.offsets` has the start of each. For why stored keys may be published, see docs/privacy.md, "Kept keys".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OFFSETS, BYTES = "keys.offsets", "keys.bytes"
 
 
 def keep(arrays: dict[str, np.ndarray], ids: Words, keys: Sequence[Key]) -> dict[str, np.ndarray]:
-    """The arrays of a release whose table holds these keys, with the keys. Ids of several keys are left out."""
+    """The arrays of a release whose table holds these keys, plus the keys. Ids shared by several keys are left out."""
     same = np.zeros(len(ids) + 1, np.bool_)
     np.equal(ids[1:], ids[:-1], out=same[1:-1])
     alone = ~(same[1:] | same[:-1])
@@ -71,7 +71,7 @@ def canonical(key: Key) -> bytes:
 
 
 def _original(content: bytes) -> Key:
-    """The key of its canonical bytes."""
+    """The key with these canonical bytes."""
     payload, tag = content[:-1], content[-1:]
     key: Key | None = None
     if tag == b"s":
@@ -84,5 +84,5 @@ def _original(content: bytes) -> Key:
     elif tag in (b"i", b"u") and len(payload) == 8:
         key = int.from_bytes(payload, "little", signed=tag == b"i")
     if key is None or canonical(key) != content:
-        raise FormatError("the kept keys are damaged: one is of no known type")
+        raise FormatError("the kept keys are damaged: one has an unknown type")
     return key

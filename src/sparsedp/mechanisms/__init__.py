@@ -1,7 +1,7 @@
 """The mechanisms, one file per row of the comparison: a plan from public parameters, a build, and a reader.
 
-Knows privacy, keys and structures. A mechanism registers itself by subclassing `Plan`; a new one is a new file here and
-nothing else. Hands out `MECHANISMS`, `create_plan`, and what plans and readers have in common.
+Uses privacy, keys and structures. A mechanism registers itself by subclassing `Plan`; adding one takes a new file here
+and nothing else. Provides `MECHANISMS`, `create_plan`, and what plans and readers have in common.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def mechanism_named(name: str) -> type[Plan]:
 
 
 def check_options(name: str, problem: Problem, options: Mapping[str, object]) -> None:
-    """`ParameterError` for options that the mechanism does not have, and for what it cannot do."""
+    """`ParameterError` for options that the mechanism does not have, and for requests that it cannot meet."""
     mechanism = mechanism_named(name)
     known = {option.name: option for option in mechanism.options}
     for option, value in options.items():
@@ -76,7 +76,7 @@ def check_options(name: str, problem: Problem, options: Mapping[str, object]) ->
 
 
 def create_plan(name: str, reason: str, problem: Problem, options: Mapping[str, object]) -> Plan:
-    """The plan of a mechanism with the given options, its privacy checked."""
+    """The plan of a mechanism with the given options, with its privacy checked."""
     check_options(name, problem, options)
     plan = mechanism_named(name).create(problem, **options)
     check_privacy(plan)

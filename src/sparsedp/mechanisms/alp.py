@@ -1,8 +1,8 @@
 """`alp`: the ALP mechanism alone (the paper's ALP-projection and ALP-estimator, Theorem ALPplain).
 
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`; ε is the exact loss of the linear
-rounding and of the flip probability in use. More non-zero keys than `nonzero`, or counts above `upper`, cost accuracy
-only. Proof: docs/privacy.md, "ALP". Exact test: tests/mechanisms/test_exact_alp.py.
+rounding and of the flip probability in use. More non-zero keys than `nonzero`, or counts above `upper`, cost only
+accuracy. Proof: docs/privacy.md, "ALP". Exact test: tests/mechanisms/test_exact_alp.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULT_UPPER_SCALES = 200
 
 _MOST_SIMULATED_BITS = 20_000_000
 
-# An array is crowded if it is twice as full as planned, and by this many standard deviations of the words counted.
+# An array is crowded if it is twice as full as planned, by at least this many standard deviations of the sampled words.
 DEVIATIONS, MOST_COUNTED_WORDS = 6, 1 << 17
 CROWDED = (
     "its first level is more than twice as full as planned: estimates of keys that are not stored may be far too "
@@ -64,7 +64,7 @@ class Embedding:
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
         flip = dyadic_flip_probability(alpha)
         # Integer neighbours move by whole counts, for which the paper's scale ε loses only ln(1 + ε); "exact"
-        # takes up the rest. Real values have moved to the grid already, where the two are the same (docs/privacy.md).
+        # spends the rest. Real values have already moved to the grid, where the two are the same (docs/privacy.md).
         paper = scaling == "paper" and not problem.neighbours.real
         make = LinearRounding.for_scale if paper else LinearRounding.for_loss
         rounding = make(loss, flip, largest)
@@ -77,7 +77,7 @@ class Embedding:
             entries = min(entries, max(1, -(-problem.total_cells * rounding.slope_fixed >> 64)))
         rows = int(np.ceil(size_factor * entries))
         if rows > MOST_ROWS:
-            raise ParameterError(f"an embedding has at most {MOST_ROWS} rows, got {rows}; lower size_factor=")
+            raise ParameterError(f"an embedding must have at most {MOST_ROWS} rows, got {rows}; lower size_factor=")
         return cls(rounding, Columns(rows, rounding.levels, flip), entries)
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
@@ -108,7 +108,7 @@ class Embedding:
         return levels / float(self.rounding.slope)
 
     def simulate(self, count: int, samples: int) -> Estimates:
-        """Estimates of a key of this count, all other keys colliding at every level: the paper's worst case."""
+        """Estimates of a key of this count if other keys collide with it at every level: the paper's worst case."""
         levels = self.columns.levels
         samples = min(samples, max(1000, _MOST_SIMULATED_BITS // levels))
         random = np.random.default_rng(count)
@@ -124,7 +124,7 @@ class Embedding:
         words = arrays["embedding.bits"][: min(self.columns.words_per_level, MOST_COUNTED_WORDS)]
         flip, bits = float(self.columns.flip_probability), 64 * len(words)
         ones = int(np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).sum())
-        full = (ones / bits - flip) / (1 - 2 * flip)  # as if no bit had been flipped
+        full = (ones / bits - flip) / (1 - 2 * flip)  # corrected for flipped bits
         return full > 2 * self.collision + DEVIATIONS / ((1 - 2 * flip) * math.sqrt(4 * bits))
 
     @property
@@ -143,7 +143,7 @@ class Embedding:
         return 1 / (float(self.rounding.slope) * self.bounds.alpha)
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with an embedding that was not planned here, if anything."""
         rounding, columns = self.rounding, self.columns
         if (rounding.levels, rounding.flip_probability) != (columns.levels, columns.flip_probability):
             yield "rounding and columns must agree"
@@ -157,7 +157,7 @@ class AlpPlan(Plan):
 
     problem: Problem
     embedding: Embedding
-    crowded: bool = field(default=False, compare=False)  # as the bits of the release say
+    crowded: bool = field(default=False, compare=False)  # as the bits of the release show
     reason: str = Plan.reason
 
     mechanism = "alp"

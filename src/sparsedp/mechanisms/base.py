@@ -1,8 +1,8 @@
-"""What every mechanism gives: a plan (public parameters → sizes, exact privacy, error) and a build.
+"""What every mechanism provides: a plan (public parameters → sizes, exact privacy, error) and a build.
 
-A plan is made from public parameters alone. `build` turns counts and randomness into arrays, the whole of what is
+A plan is made from public parameters alone. `build` turns counts and randomness into arrays, which are all that is
 published; `estimate` reads them. Counts and estimates here are in cells of the grid (1 for integers); the public
-methods speak in the caller's units.
+methods use the caller's units.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
 TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
 KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys.bytes": (np.uint8, (None,))}
 
-HEADER_NBYTES = 3500  # of a file, about; of each part of several, about
-PART_HEADER_NBYTES = 900
+HEADER_NBYTES = 3500  # of a file, about
+PART_HEADER_NBYTES = 900  # of each of several parts, about
 _SAMPLES = 200_000
 
 
@@ -48,25 +48,25 @@ class Built(NamedTuple):
     stored: npt.NDArray[np.bool_]
 
 
-# Every mechanism by its name; `mechanisms/__init__` imports them all, and puts them into the order of their rows.
+# Every mechanism by its name; `mechanisms/__init__` imports them all, and sorts them by their rows.
 REGISTERED: dict[str, type[Plan]] = {}
 
 
 class Plan(ABC):
     """Sizes, exact privacy and predicted error of one mechanism, from public parameters.
 
-    A subclass that has a name is a mechanism, and is registered under it.
+    A subclass that has a name is a mechanism, and is registered under that name.
     """
 
     mechanism: ClassVar[str]
     row: ClassVar[int]  # in the comparison
     pure: ClassVar[bool] = False  # whether it has plans with δ = 0
     approximate: ClassVar[bool] = False  # whether it makes use of δ > 0
-    options: ClassVar[tuple[Option, ...]] = ()  # which `create` takes
+    options: ClassVar[tuple[Option, ...]] = ()  # that `create` takes
     estimates_sign: ClassVar[bool] = False  # whether negative counts need no second release
     needs_size: ClassVar[bool] = False  # whether `nonzero` or `total` must be known or estimated
-    always_counts: ClassVar[bool] = False  # whether the number of keys is counted even where a bound is public
-    keeps_keys: ClassVar[bool] = False  # whether stored keys may be published as they are
+    always_counts: ClassVar[bool] = False  # whether the number of keys is counted even if a bound is public
+    keeps_keys: ClassVar[bool] = False  # whether stored keys may be published unhashed
     coarsens: ClassVar[bool] = False  # whether counts move to a coarser grid when a cell has very little budget
 
     problem: Problem
@@ -84,7 +84,7 @@ class Plan(ABC):
 
     @classmethod
     def check(cls, problem: Problem, **options: Any) -> None:
-        """`ParameterError` for what `create` would refuse, without a search for the best plan where there is one."""
+        """`ParameterError` for what `create` would refuse, without searching for the best plan if there is a search."""
         cls.create(problem, **options)
 
     @property
@@ -105,15 +105,15 @@ class Plan(ABC):
     @property
     @abstractmethod
     def array_shapes(self) -> dict[str, ArrayShape]:
-        """The arrays that each part of `build` has: their types and shapes, with None for a noisy length."""
+        """The types and shapes of the arrays of each part of `build`, with None for a noisy length."""
 
     @property
     def shared_shapes(self) -> dict[str, ArrayShape]:
-        """The arrays that belong to a release as a whole: all of its parts have the same."""
+        """The arrays that belong to a release as a whole: they are the same in all of its parts."""
         return {}
 
     def completed(self, parts: Parts) -> Parts:
-        """All parts of a release, with the arrays that they share, which follow from what they publish."""
+        """All parts of a release, with the arrays that they share; those follow from what the parts publish."""
         return parts
 
     @property
@@ -123,60 +123,60 @@ class Plan(ABC):
 
     @classmethod
     def sizing(cls, problem: Problem, share: float | None) -> Sizing | None:
-        """What has to be estimated from the data, with a share of ε, before there can be a plan."""
+        """What has to be estimated from the data, with a share of ε, before a plan can be made."""
         return EffectiveSize.plan(problem, share) if cls.needs_size and problem.entries is None else None
 
     def counted(self, noisy: list[int]) -> Plan:
-        """The plan that knows the noisy numbers which its size was estimated from."""
+        """The plan with the noisy numbers from which its size was estimated."""
         return self
 
     @classmethod
     def draw_partition(cls, problem: Problem, randomness: Randomness) -> Partition:
-        """Which key belongs to which part; what it draws is public."""
+        """Which key belongs to which part; the randomness it draws is public."""
         return Partition(problem.parts, problem.hashed)
 
     @abstractmethod
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        """The arrays that are published. Ids are distinct and ascend, counts are positive."""
+        """The arrays that are published. Ids are distinct and ascending, counts are positive."""
 
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
-        """One part, for its share of the keys; here the only one."""
+        """One part, for its share of the keys; here the only part."""
         return Built(self.build(ids, counts, randomness), np.zeros(len(ids), np.bool_))
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with a plan that was not made here, if anything; its parts have been checked before."""
+        """What is wrong with a plan that was not made here, if anything; its fields have already been checked."""
         yield from ()
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
-        """What is wrong with arrays of the right shapes: small ones always, all of them if thorough."""
+        """What is wrong with arrays of the right shapes; always checks small ones, and all of them if thorough."""
         for table in tables_of(parts):
             if not self.problem.hashed and len(table.ids) and int(table.ids[-1]) >= self.problem.domain:
                 yield "table.ids must be below the domain"
             if thorough and len(table.ids):
-                _ = table.index  # which is refused if the ids do not ascend
+                _ = table.index  # refuses ids that do not ascend
                 if not self.smallest_stored <= int(table.values.min()) <= int(table.values.max()) <= LARGEST_COUNT:
                     yield f"table.values must be in {self.smallest_stored}..2^61"
 
     @abstractmethod
     def reader(self, parts: Parts) -> Reader:
-        """What answers lookups from the arrays."""
+        """The reader that answers lookups from the arrays."""
 
     def observed(self, parts: Parts) -> Plan:
-        """The plan with its predictions brought up to what was published; the guarantee stays."""
+        """The plan with its predictions updated from what was published; the guarantee stays the same."""
         return self
 
     @abstractmethod
     def simulate(self, count: int, samples: int) -> Estimates:
-        """Estimates of a key of this count over many releases, clamped, in cells: for predictions only."""
+        """Clamped estimates of a key of this count over many releases, in cells; for predictions only."""
 
     @property
     def expected_error_cells(self) -> float | None:
-        """A bound on the expected error of any entry, in cells; None where there is none."""
+        """A bound on the expected error of any entry, in cells; None if no bound is known."""
         return None
 
     @property
     def maximum_error_cells(self) -> float | None:
-        """A bound on the expected largest error over the domain, in cells; None where there is none."""
+        """A bound on the expected largest error over the domain, in cells; None if no bound is known."""
         return None
 
     def error_with_probability_cells(self, failure: float) -> float:
@@ -190,12 +190,12 @@ class Plan(ABC):
 
     @property
     def delta_parts(self) -> dict[str, float]:
-        """What δ is made of, for one step, where it has several causes."""
+        """The parts of δ, for one step, if it has several causes."""
         return {}
 
     @property
     def noise_variance(self) -> float | None:
-        """The variance of an unclamped estimate, in cells, where every key has the same noise; else None."""
+        """The variance of an unclamped estimate, in cells, if every key has the same noise; otherwise None."""
         return None
 
     @property
@@ -205,25 +205,25 @@ class Plan(ABC):
 
     @property
     def of_first_format(self) -> bool:
-        """Whether only files of format 1 can have it."""
+        """Whether only files of format 1 can hold this plan."""
         return False
 
     @property
     def filled(self) -> bool:
-        """Whether the release tells all that it could of keys that are not stored."""
+        """Whether the release holds what it should about keys that are not stored."""
         return True
 
     @property
     def overload(self) -> str | None:
-        """What to expect of a release that says by itself that it is fuller than planned; else None."""
+        """What to expect of a release that is visibly fuller than planned; otherwise None."""
         return None
 
     @property
     def assumption(self) -> str | None:
-        """What the guarantee takes for granted about the data beyond being neighbours; None for nothing."""
+        """What the guarantee assumes about the data beyond being neighbours; None if nothing."""
         return None
 
-    # The caller's units.
+    # In the caller's units.
 
     @property
     def exact_delta(self) -> Fraction:
@@ -238,26 +238,27 @@ class Plan(ABC):
 
     @property
     def epsilon(self) -> float:
-        """The ε that the release states: the exact one, or the one asked for.
+        """The ε that the release states: the exact ε, or the requested one.
 
-        That is stated where a share of it cannot be checked, or where a number of keys could have led to another plan.
+        It states the requested ε if a share of it cannot be checked, or if the number of keys could have led to another
+        plan.
         """
         all_of_it = self.problem.sized_unseen or self.problem.counted
         return self.problem.epsilon if all_of_it else self.exact_epsilon
 
     @cached_property
     def delta(self) -> float:
-        """The exact δ, rounded up; never above the one asked for."""
+        """The exact δ, rounded up; never above the requested δ."""
         return float_up(self.exact_delta)
 
     @property
     def releases(self) -> int:
-        """2 when negative values are released beside the positive ones, else 1."""
+        """2 if negative values are released beside the positive ones, otherwise 1."""
         return 2 if self.problem.signed and not self.estimates_sign else 1
 
     @property
     def nbytes(self) -> int | None:
-        """Expected bytes of the file, or of all files of a release in parts: the arrays and their headers."""
+        """Expected bytes of the file, or of all files of a release in parts, with their headers."""
         if self.cells_nbytes is None:
             return None
         parts = self.problem.parts
@@ -335,16 +336,16 @@ class Plan(ABC):
         return -upper if self.problem.signed else 0.0, upper
 
     def clamp(self, estimates: Estimates) -> Estimates:
-        """Cut estimates (in cells) to what a count can be."""
+        """Cut estimates (in cells) to the range of counts."""
         return np.clip(estimates, *self.limits)
 
 
 class DivisiblePlan(Plan):
-    """A plan whose release can be built in parts, each with a stream of its own, for its share of the keys."""
+    """A plan whose release can be built in parts, each with its own stream, for its share of the keys."""
 
     @abstractmethod
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
-        """One part; ids are those of its keys, distinct and ascending, and counts positive."""
+        """One part; ids are those of its keys, distinct and ascending; counts are positive."""
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         part = self.build_part(0, self.draw_partition(self.problem, randomness), ids, counts, randomness)
@@ -352,7 +353,7 @@ class DivisiblePlan(Plan):
 
 
 def check_privacy(plan: Plan) -> None:
-    """Refuse a plan whose computed ε or δ exceeds what was asked for: a bug, found before any data is touched."""
+    """Refuse a plan whose computed ε or δ exceeds what was requested: a bug, found before any data is read."""
     if max(plan.exact_epsilon, plan.epsilon) > plan.problem.epsilon or plan.delta > plan.problem.delta:
         raise AssertionError(
             f"{plan.mechanism} would spend ε = {plan.exact_epsilon}, δ = {plan.delta}, "

@@ -3,7 +3,7 @@
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`. With `total` alone, counts are cut to
 that total first, which doubles the distance and makes the guarantee unconditional. With `nonzero`, it holds for
 neighbours that both have at most `nonzero` non-zero keys (the paper's Definition of privacy for k-sparse vectors):
-`nonzero` must be a public fact. If it is broken nevertheless, what is published is pure noise.
+`nonzero` must be a public fact. If it nevertheless does not hold, what is published is pure noise.
 
 The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one for each noisy
 value v, with n_v/P within 2/P of the law of a zero count, so a key that was never inserted decodes to fresh noise.
@@ -39,7 +39,7 @@ from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 FIELD_EXPONENTS = (521, 607, 1279, 2203, 4253, 9689)
 SMALLEST_BUCKET_BITS = 60
 MOST_ENTRIES = 20_000
-MOST_VALUES = 1 << 15  # a table of buckets for each value; without `upper`, counts saturate there
+MOST_VALUES = 1 << 15  # the table has a bucket for each value; without `upper`, counts saturate there
 
 
 def import_flint() -> Any:
@@ -62,7 +62,7 @@ class Buckets:
     @cached_property
     def ends(self) -> list[int]:
         """Elements below ends[v] decode to at most v: P · P[clamp(η, 0, largest) <= v], less than one element off."""
-        extra = 1 << 64  # so that the floors of all values together are less than one element off
+        extra = 1 << 64  # keeps the floors of all values together less than one element off
         at_most_zero = math.floor((1 - self.noise.one_side) * self.prime * extra)
         side = math.floor(self.noise.one_side * self.prime * extra)
         masses = (self.noise.magnitude.scaled(v - 1, side) for v in range(1, self.largest))
@@ -87,9 +87,9 @@ class Buckets:
         return self.ends[value] - 1 - randomness.below(self.widths[value])
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with buckets that were not planned here, if anything."""
         if self.prime not in [(1 << e) - 1 for e in FIELD_EXPONENTS] or not 1 <= self.largest <= MOST_VALUES:
-            yield f"the field must be one of the known ones, the largest value at most {MOST_VALUES}"
+            yield f"the field must be a known one, and the largest value at most {MOST_VALUES}"
         elif not threshold_fits(self.noise, self.largest):
             yield "the largest value is out of range"
         elif min(self.widths) < 3:
@@ -112,12 +112,12 @@ class CompactPlan(Plan):
 
     @classmethod
     def create(cls, problem: Problem) -> CompactPlan:
-        """Counts above `upper` saturate; without one, at the largest that a field of 2^521 - 1 elements holds."""
+        """Counts above `upper` saturate; without it, they saturate at the largest that 2^521 - 1 elements can hold."""
         import_flint()
         cut_total = problem.nonzero is None
         entries = problem.entries
         if entries is None:
-            raise ParameterError("compact needs a public nonzero= or total=: it cannot be estimated privately")
+            raise ParameterError("compact needs a public nonzero= or total=: the size cannot be estimated privately")
         if entries > MOST_ENTRIES:
             raise ParameterError(
                 f"compact is usable up to {MOST_ENTRIES} keys, got {entries}; use mechanism='threshold-alp'"
@@ -163,7 +163,7 @@ class CompactPlan(Plan):
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         if self.cut_total:
             ids, counts = cut_to_total(ids, counts, self.entries)
-        if len(ids) > self.entries + 1:  # the public bound is broken: publish nothing about the data
+        if len(ids) > self.entries + 1:  # the public bound does not hold: publish nothing about the data
             ids, counts = ids[:0], counts[:0]
         capped = np.minimum(counts, self.buckets.largest)
         noisy = np.clip(add_noise(capped, self.buckets.noise, randomness), 0, self.buckets.largest)
@@ -213,7 +213,7 @@ class CompactPlan(Plan):
 
 
 def cut_to_total(ids: Words, counts: Counts, total: int) -> tuple[Words, Counts]:
-    """Keep counts in the order of their ids until `total` is used up: changes of the input at most double."""
+    """Keep counts in the order of their ids until `total` is used up; changes of the input at most double."""
     order = np.argsort(ids)
     ids, counts = ids[order], np.minimum(counts[order], total)
     left = np.maximum(total - (np.cumsum(counts) - counts), 0)
@@ -228,7 +228,7 @@ def polynomial_ring(prime: int) -> Any:
 
 
 def interpolate(prime: int, points: list[int], elements: list[int], free: list[int]) -> list[int]:
-    """Coefficients of the polynomial through the points that is free otherwise: I(x) + Π(x - points) · free(x)."""
+    """Coefficients of a polynomial through the points, with `free` for the rest: I(x) + Π(x - points) · free(x)."""
     ring = polynomial_ring(prime)
     x = ring.gen()
     vanishing = _product([x - point for point in points], ring.one())
@@ -248,7 +248,7 @@ def _product(factors: list[Any], one: Any) -> Any:
 
 
 def _combine(factors: list[Any], weights: list[Any]) -> tuple[Any, Any]:
-    """Π factors and Σ weights[i] Π_{j≠i} factors[j], by halves (Lagrange's formula in quasi-linear time)."""
+    """Π factors and Σ weights[i] Π_{j≠i} factors[j], by halving (Lagrange's formula in quasi-linear time)."""
     if len(factors) == 1:
         return factors[0], weights[0]
     half = len(factors) // 2

@@ -1,6 +1,6 @@
-"""The prior that is fitted to a release: what tables and symbols tell of the counts of keys.
+"""The prior fitted to a release: what tables and symbols show about the counts of keys.
 
-It is a law of keys that occur, with an atom at zero for those that do not: see `ZERO_SHARE`.
+It is a law for keys that occur, with an atom at zero for those that do not: see `ZERO_SHARE`.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from ..structures.thresholds import PureStage, StableStage, Stage
 from .leftover import not_stored
 from .problem import Problem
 
-# The prior is about keys that occur. Some that are asked do not, and a law without zeros would have no answer for them
-# when all keys are large. A tenth costs keys that occur nothing; with a fifth, counts of 1 would be answered 0 where a
-# third of the keys have them. Counts that were rounded at random to a grid are mostly zero, though their key occurs.
+# The prior is about keys that occur. Some keys that are looked up do not, and a law without zeros would have no answer
+# for them when all keys are large. A tenth costs keys that occur nothing; with a fifth, counts of 1 would be answered 0
+# if a third of the keys have them. Counts rounded at random to a grid are mostly zero, though their key occurs.
 ZERO_SHARE, ROUNDED_ZERO_SHARE = 0.1, 0.75
 
-# Standard deviations of the logarithm of a number of keys: one that was counted, the size of a plan, any other bound.
+# Standard deviations of the logarithm of a number of keys: a counted number, the size of a plan, any other bound.
 KNOWN_SPREAD, STATED_SPREAD, BOUND_SPREAD = 0.3, 1.5, 3.0
-# Without symbols the table alone tells of the tail. With fewer values than this it could be any tail, and a prior would
-# take keys of several noise scales for flukes.
+# Without symbols only the table shows the tail. With fewer values than this it could be any tail, and a prior would
+# mistake keys of several noise scales for flukes.
 LEAST_STORED = 5
-_FINE = 8  # counts of the grid in a noise scale
+_FINE = 8  # counts of the grid per noise scale
 _UNSTORED_SCALES = 6  # a key this many noise scales above the threshold is stored
 
 
 class Symbols(NamedTuple):
-    """How many of the cells of a level show each symbol."""
+    """How many cells of a level show each symbol."""
 
     level: Level
     cells: int
@@ -79,9 +79,9 @@ def fit_prior(
     symbols: Sequence[Symbols] = (),
     keys: float | None = None,
 ) -> Fit:
-    """The prior that stored values tell, and the symbols of all cells, if there are any.
+    """The prior that follows from stored values, and from the symbols of all cells, if there are any.
 
-    `keys` is the number of keys, if it is known better than by the size that the problem states.
+    `keys` is the number of keys, if it is known better than from the size that the problem states.
     """
     grid = _grid(problem, stage, values)
     counts, unstored = grid[1:], not_stored(stage, grid)
@@ -96,7 +96,7 @@ def fit_prior(
 
 
 def _grid(problem: Problem, stage: Stage, values: Integers) -> Integers:
-    """Counts from 0 to beyond the largest stored value, or to the largest count that may be."""
+    """Counts from 0 to beyond the largest stored value, or to the largest possible count."""
     top = _top(stage)
     largest = 2 * max(top, _largest(values))
     if problem.upper_cells is not None:
@@ -105,7 +105,7 @@ def _grid(problem: Problem, stage: Stage, values: Integers) -> Integers:
 
 
 def _size(problem: Problem, counts: Integers) -> Size:
-    """What the size of a problem tells: an estimated one is Σ min(count, cap)/cap, with noise and a margin."""
+    """What the size of a problem says: an estimated size is Σ min(count, cap)/cap, with noise and a margin."""
     entries, whole = float(problem.entries or 1), np.ones(len(counts))
     if problem.sizing_noise is None:
         stated = problem.nonzero is not None and not problem.sizing_loss
@@ -119,7 +119,7 @@ def _size(problem: Problem, counts: Integers) -> Size:
 
 
 def _largest(values: Integers) -> int:
-    """The largest stored value; what a damaged file may have beyond is cut."""
+    """The largest stored value; larger ones, which only a damaged file has, are cut."""
     return min(int(values.max(initial=0)), LARGEST_COUNT)
 
 
@@ -128,7 +128,7 @@ def _top(stage: Stage) -> int:
 
 
 def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
-    """The table: intervals from T on, the first as wide as half the noise and each next one twice as wide."""
+    """The table: intervals from T on, the first as wide as half the noise and each later one twice as wide."""
     rate, largest = float(stage.noise.rate), _largest(values)
     edges, width = [stage.threshold], math.ceil(0.5 / rate)
     while edges[-1] < largest:
@@ -144,7 +144,7 @@ def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
 
 @dataclass(frozen=True)
 class Posterior:
-    """What outcomes tell of a count. Answers favour frequent keys (`tilted`)."""
+    """What outcomes show about a count. Answers favour frequent keys (`tilted`)."""
 
     grid: Integers
     joint: Floats  # P[outcome, not stored | count], a row for each count
@@ -180,10 +180,10 @@ def posterior_of_noisy(
 ) -> Posterior:
     """Answers for noisy values below a threshold T, from the stored values and the number of keys alone.
 
-    Without a number of keys the size that the problem states has to do. Outcomes are the values 0..T - 1; 0 stands for
-    all below too, which tell the same.
+    Without a number of keys, the size that the problem states is used. Outcomes are the values 0..T - 1; 0 also stands
+    for all lower values, which give the same information.
     """
-    stage = StableStage(noise, threshold, 1, Fraction(1))  # which stores a count from 1 on if it reaches T
+    stage = StableStage(noise, threshold, 1, Fraction(1))  # stores a count from 1 on if it reaches T
     fit = fit_prior(problem, stage, values, keys=keys)
     rate = float(noise.rate)
     ratio = math.exp(-rate)

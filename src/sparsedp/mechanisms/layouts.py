@@ -1,7 +1,7 @@
-"""Which ladder and which rows serve a problem best: the planner of `tight-alp`.
+"""The planner of `tight-alp`: which ladder and which rows suit a problem best.
 
 Candidates differ in the symbols of their levels, in how their anchors are spread and in the rows of each level. All
-are ranked by a lower bound of what the balanced estimates minimise (`balancing`), and the best few are solved.
+are ranked by a lower bound on what the balanced estimates minimise (`balancing`), and the best few are solved.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from ..structures.thresholds import Stage
 from .leftover import assumed_above, ladder_top, not_stored, step_factors, step_growth, stored_error
 from .problem import Problem
 
-COARSE_GRID, FINALIST_GRID = 120, 400  # counts of decoders that only compare plans
+COARSE_GRID, FINALIST_GRID = 120, 400  # counts of decoders that are only used to compare plans
 FINALISTS, FINALIST_ROUNDS = 5, 30
 CROWDED_WEIGHT = 0.1
 
-# Symbols of the levels, and the shares of a block that the first level may get: the planner tries them all.
+# Symbols of the levels, and shares of a block that the first level may get; the planner tries them all.
 SYMBOL_BITS: tuple[tuple[int, ...], ...] = ((3,), (4,), (5,), (6,), (7,), (4, 4), (4, 5), (5, 3), (5, 4))
 FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
 # Anchors get rarer with the count: by 1 + s · (budget below). Small counts need fine symbols, large ones few of them.
 SPREADS = (0.1, 0.3, 1.0)
-MANY_COUNTS = 100  # one level is best from there on
-SLOW_COUNTS = 500  # each ladder takes long: all symbols get the first of these spreads, and the best ones the other too
+MANY_COUNTS = 100  # from here on, one level is best
+SLOW_COUNTS = 500  # ladders are slow: all symbols are tried with the first spread, only the best with the other
 SLOW_SPREADS = (0.2, 0.35)
 
 
 def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
-    """The ladder and the rows of a block with the least objective, at the loads that are assumed."""
+    """The ladder and the rows of a block with the least objective, at the assumed loads."""
     growth = step_growth(problem)
     factors = step_factors(stage, growth, ladder_top(problem, stage))
     budgets = np.log(factors)
@@ -52,7 +52,7 @@ def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
     least, best = best_of(_shapes(budgets, SLOW_SPREADS[:1] if slow else SPREADS))
     if slow:
         recipe = best.ladder.recipe
-        assert recipe is not None  # it was grown
+        assert recipe is not None  # the ladder was grown from one
         other, again = best_of([(recipe.bits, SLOW_SPREADS[1])])
         best = again if other < least else best
     return best
@@ -72,7 +72,7 @@ def _best_of(problem: Problem, stage: Stage, candidates: Sequence[Blocks]) -> tu
 
 
 def assumed_loads(problem: Problem, stage: Stage, layout: Blocks, uniform: bool = False) -> Loads:
-    """What a plan takes other keys to leave in the cells of each level."""
+    """What other keys are assumed to leave in the cells of each level."""
     return tuple(
         poisson_load(cells, assumed_above(problem, stage, level.start + np.arange(level.height + 1.0), uniform))
         for level, cells in zip(layout.ladder.levels, layout.cells, strict=True)
@@ -80,19 +80,19 @@ def assumed_loads(problem: Problem, stage: Stage, layout: Blocks, uniform: bool 
 
 
 def decoding_top(problem: Problem, stage: Stage) -> int:
-    """The largest count that is decoded: a larger one is stored for certain, or nearly."""
+    """The largest count that is decoded: a larger one is certainly stored, or nearly so."""
     top = stage.threshold + math.ceil(6 / float(stage.noise.rate))
     return top if problem.upper_cells is None else min(top, max(1, problem.upper_cells))
 
 
 def decoding_grid(problem: Problem, stage: Stage, points: int) -> Counts:
-    """About so many counts, evenly spaced from 0 to the largest that is decoded."""
+    """About `points` counts, evenly spaced from 0 to the largest that is decoded."""
     top = decoding_top(problem, stage)
     return np.arange(0, top + 1, max(1, top // points))
 
 
 def game_of(decoder: Decoder, stage: Stage) -> Game:
-    """What every answer to a pattern costs every count."""
+    """The cost of every answer to a pattern for every count."""
     unstored = decoder.likelihood * decoder.unstored[:, None]
     rate = float(stage.noise.rate)
     return Game(decoder.grid.astype(np.float64), rate, unstored, stored_error(stage, decoder.grid))

@@ -1,4 +1,4 @@
-"""What the threshold stage of `tight-alp` leaves: keys that are not stored, and the rest of each step's budget.
+"""What the threshold stage of `tight-alp` leaves over: keys that are not stored, and the rest of each step's budget.
 
 Privacy is decided by `unstored_chances` and `ratio_up`, in exact arithmetic; the floats here choose plans and decode.
 """
@@ -24,7 +24,7 @@ from .problem import Problem
 LEAST_FACTOR = 1 + 1e-9  # where "not stored" leaves nothing
 
 
-@lru_cache(maxsize=8)  # planning and opening a release ask twice
+@lru_cache(maxsize=8)  # planning and opening a release each need it twice
 def unstored_chances(stage: Stage, counts: int) -> tuple[tuple[Fraction, ...], ...]:
     """P[not stored | c] for c = 0..counts - 1; for a zero of the pure stage, both of its bounds.
 
@@ -35,7 +35,7 @@ def unstored_chances(stage: Stage, counts: int) -> tuple[tuple[Fraction, ...], .
 
 
 def ratio_up(factor: Fraction, above: Fraction, below: Fraction) -> int:
-    """Factor · above/below in units of 2^-192, rounded up: fractions would spend their time on common divisors."""
+    """Factor · above/below in units of 2^-192, rounded up; fractions would spend their time on common divisors."""
     numerator = factor.numerator * above.numerator * below.denominator
     denominator = factor.denominator * above.denominator * below.numerator
     return (numerator << RATIO_BITS) // denominator + 1
@@ -79,7 +79,7 @@ def stored_error(stage: Stage, counts: Counts) -> Floats:
 
 
 def assumed_above(problem: Problem, stage: Stage, counts: Floats, uniform: bool = False) -> Floats:
-    """How many unstored keys are taken to be above each count: Zipf's law in units of the noise, or uniform to 2T."""
+    """How many unstored keys are assumed above each count: Zipf's law in units of the noise, or uniform to 2T."""
     keys = float(problem.entries or 1)
     if uniform:
         return keys * np.maximum(stage.threshold - counts, 0.0) / (2 * stage.threshold)
@@ -87,21 +87,21 @@ def assumed_above(problem: Problem, stage: Stage, counts: Floats, uniform: bool 
 
 
 def expected_stored(problem: Problem, stage: Stage) -> float:
-    """How many pairs a plan takes the table to have."""
+    """How many pairs a plan assumes in the table."""
     zeros = float(stage.passing.chance[1] * problem.domain) if isinstance(stage, PureStage) else 0.0
     return zeros + float(problem.keys_above(stage.threshold))
 
 
 def step_growth(problem: Problem) -> float:
-    """The exponential of a step's budget, a hair below it."""
+    """The exponential of a step's budget, rounded down slightly."""
     with precise(ROUND_FLOOR):
         return float((problem.step_budget * HEADROOM).exp())
 
 
 def step_factors(stage: Stage, growth: float, steps: int) -> Floats:
-    """By what each of the first steps may multiply probabilities of symbols: the growth, less what "not stored" takes.
+    """The factor by which each of the first steps may change symbol probabilities: the growth, less "not stored".
 
-    Exact chances, rounded to doubles, and their quotients: the same on every machine.
+    These are exact chances, rounded to doubles, and their quotients, so they are the same on every machine.
     """
     absent = np.array([float(chances[-1]) for chances in unstored_chances(stage, steps + 1)])
     factors: Floats = np.maximum(growth * (absent[1:] / absent[:-1]), LEAST_FACTOR)
@@ -109,6 +109,6 @@ def step_factors(stage: Stage, growth: float, steps: int) -> Floats:
 
 
 def ladder_top(problem: Problem, stage: Stage) -> int:
-    """The steps that a ladder tells apart: below T - 1 (from there on "not stored" leaves nothing), and below upper."""
+    """The steps that a ladder separates: below T - 1 (from there on "not stored" leaves nothing), and below upper."""
     top = stage.threshold - 1
     return top if problem.upper_cells is None else min(top, max(1, problem.upper_cells))

@@ -1,7 +1,7 @@
 """Plans, releases and comparisons as HTML, for notebooks.
 
 Everything is escaped, nothing is loaded or executed, and colours are the page's own. Nothing here takes long: predicted
-errors, which are simulated, are for those who print a plan.
+errors, which are simulated, appear only when a plan is printed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..keys.hashing import KeySpace
     from . import Plan
 
-_TABLE = '<table style="color: inherit; font: inherit">'  # which not every page passes on to its tables
+_TABLE = '<table style="color: inherit; font: inherit">'  # not every page passes these on to its tables
 _NAME = "text-align: left; vertical-align: top; white-space: nowrap"
 _LEFT = "text-align: left; vertical-align: top"
 _RIGHT = "text-align: right; white-space: nowrap"
@@ -34,7 +34,7 @@ def of_release(plan: Plan, space: KeySpace, nbytes: int, reproducible: bool) -> 
     if plan.problem.parts > 1:
         rows.append(("Parts", str(plan.problem.parts)))
     if reproducible:
-        rows.insert(0, ("Made for tests", "its noise can be computed by anyone, and it protects nobody"))
+        rows.insert(0, ("Made for tests", "anyone can compute its noise, so it protects nobody"))
     return _facts("Release", rows)
 
 
@@ -60,7 +60,7 @@ def of_plan(plan: Plan) -> str:
 
 
 def grid(header: list[str], names: list[str], rows: list[list[str] | str], note: str) -> str:
-    """A table of numbers; a row that is one text goes all the way across."""
+    """A table of numbers; a row that is a single text spans all columns."""
     lines = ["<tr>", *(_cell("th", text, _NAME if at == 0 else _RIGHT) for at, text in enumerate(header)), "</tr>"]
     for name, row in zip(names, rows, strict=True):
         cells = [_cell("td", row, _LEFT, span=len(header) - 1)] if isinstance(row, str) else []

@@ -1,7 +1,7 @@
 """The options of mechanisms: each mechanism declares those that its `create` takes.
 
-`MechanismOptions` lists all of them for type checkers, so that a misspelt one is a type error; a test compares it with
-what the mechanisms declare.
+`MechanismOptions` lists all of them for type checkers, so that a misspelt option is a type error; a test compares it
+with what the mechanisms declare.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Option:
 
     name: str
     meaning: str
-    number: bool = True  # else a word
-    optional: bool = False  # None stands for a default that is planned
+    number: bool = True  # otherwise a word
+    optional: bool = False  # None means that the planner chooses a value
 
     def check(self, value: object) -> None:
         """`ParameterError` unless the value is of the right kind; its range is checked by the mechanism."""
@@ -43,7 +43,7 @@ TARGET_ERROR = Option("target_error", "the mean error to reach in the least spac
 
 
 class MechanismOptions(TypedDict, total=False):
-    """What `release` and `plan` take beside their own parameters."""
+    """The options that `release` and `plan` take besides their own parameters."""
 
     alpha: float
     size_factor: float

@@ -38,12 +38,12 @@ class PatternReader(Reader):
         self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._values(*kind)))
 
     def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
-        """Balanced answers are estimates of their own kind, not of a posterior that has a mean as well."""
+        """Balanced answers are not estimates from a posterior, so they have no mean."""
         if prior is None and estimator not in (None, ESTIMATORS[0]):
             prior = PRIORS[0]
         chosen, prior = super().check(estimator, prior)
         if prior == BALANCED and chosen != ESTIMATORS[0]:
-            raise ParameterError(f"prior {BALANCED!r} has the estimator {ESTIMATORS[0]!r} only, got {chosen!r}")
+            raise ParameterError(f"prior {BALANCED!r} has only the estimator {ESTIMATORS[0]!r}, got {chosen!r}")
         return chosen, prior
 
     def _answers(self, estimator: str, prior: str) -> Floats:
@@ -72,7 +72,7 @@ class PatternReader(Reader):
         return self._estimates(*self.check(None, None))
 
     def sum(self, ids: Words) -> tuple[float, float]:
-        """Of values that are right on average, and the variance of the sum with the square of the bias it may have."""
+        """The sum of values that are right on average, and its variance, including the square of any bias."""
         own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
         total = self._reader(own.values).read(ids).sum()
         variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
@@ -85,7 +85,7 @@ class PatternReader(Reader):
         return summands(self.plan.decoder, float(stage.noise.rate), stage.threshold)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """Of stored keys from the law of the noise, of others from the posterior."""
+        """From the law of the noise for stored keys, from the posterior for all others."""
         noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
         below, above = self._intervals(failure, prior)
         return self._reader(below, 1.0, -noise).read(ids), self._reader(above, 1.0, noise).read(ids)

@@ -23,28 +23,28 @@ STAGE_MISFIT = "the threshold stage must be for the domain and the neighbours of
 _LARGEST_EPSILON = 1e6
 MOST_PARTS = 1 << 20
 
-# Fields that a file does not have while they have their default: they came after the first files.
+# Fields that files omit if they have their default: they are newer than the first files.
 LEFT_OUT = {"left_out": True}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Privacy, neighbours, keys and bounds, as they were asked for."""
+    """Privacy, neighbours, keys and bounds, as requested."""
 
     epsilon: float
     delta: float
     neighbours: Neighbours
     domain: int
-    hashed: bool = True  # keys are hashed to the domain, not integers of it
+    hashed: bool = True  # keys are hashed to the domain, rather than being integers in it
     nonzero: int | None = None
     total: Fraction | None = None
     upper: Fraction | None = None
     signed: bool = False
     sizing_loss: Decimal = Decimal(0)  # step loss already spent on estimating the size
-    contribution: Contribution | None = None  # what one user may change, when it is known
-    parts: int = 1  # pieces that are built one by one, each for its share of the keys
-    keep_keys: bool = field(default=False, metadata=LEFT_OUT)  # stored keys are published as they are, not only hashed
-    sizing_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)  # which the estimate of the size had
+    contribution: Contribution | None = None  # what one user may change, if known
+    parts: int = 1  # built one by one, each for its share of the keys
+    keep_keys: bool = field(default=False, metadata=LEFT_OUT)  # stored keys are published, not only hashed
+    sizing_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)  # of the estimate of the size
     sizing_keys: int | None = field(default=None, metadata=LEFT_OUT)  # keys that may come or go, if it counts keys
     bounded: bool = field(default=False, metadata=LEFT_OUT)  # keys are counted, but the size is that of public bounds
 
@@ -56,7 +56,7 @@ class Problem:
 
     @property
     def sized_unseen(self) -> bool:
-        """Whether the noise of an estimated size is not told, as in files of format 1: its price is but claimed."""
+        """Whether the noise of an estimated size is not stated, as in files of format 1: its price is only claimed."""
         return self.sizing_loss > 0 and self.sizing_noise is None
 
     @property
@@ -66,12 +66,12 @@ class Problem:
 
     @property
     def counted(self) -> bool:
-        """Whether a noisy number of keys decided on the plan: the guarantee is then the worst of all numbers."""
+        """Whether a noisy number of keys decided the plan: the guarantee is then the worst over all numbers."""
         return self.size_estimated and self.sizing_keys is not None
 
     @property
     def promise(self) -> str:
-        """Between which inputs the guarantee holds, in words."""
+        """The inputs between which the guarantee holds, in words."""
         few = self.sizing_keys is not None and not self.neighbours.real and self.sizing_keys < self.neighbours.distance
         return f"{self.neighbours} in at most {self.sizing_keys} keys" if few else str(self.neighbours)
 
@@ -94,7 +94,7 @@ class Problem:
         return max(1, min(bounds)) if bounds else None
 
     def keys_above(self, counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """How many keys a plan takes to be above each count, for want of the data: Zipf's law in units of the noise."""
+        """How many keys are assumed above each count, without the data: Zipf's law in units of the noise."""
         unit = min(1.0, float(self.step_budget))
         return float(self.entries or 1) / (1 + unit * np.asarray(counts, np.float64))
 
@@ -105,7 +105,7 @@ class Problem:
 
     @property
     def moved_keys(self) -> int:
-        """How many keys may come or go: between neighbours that are integers, else in one step."""
+        """How many keys may come or go: between neighbours for integer counts, otherwise in one step."""
         if self.neighbours.real:
             return 1
         steps = int(self.neighbours.distance)
@@ -128,14 +128,14 @@ class Problem:
         return stage is None or (self.delta > 0 and stage.distance == self.neighbours.distance)
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not made from a request, if anything."""
+        """What is wrong with a problem that was not made from a request, if anything."""
         if not 0 < self.epsilon <= _LARGEST_EPSILON or not 0 <= self.delta < 1:
             yield "epsilon must be positive and at most 10^6, delta in [0, 1)"
         if not 1 <= self.domain <= 1 << 64 or (self.hashed and self.domain != 1 << 64):
             yield "the domain must be in 1..2^64, and 2^64 for hashed keys"
         bounds = (self.nonzero, self.total, self.upper)
         if any(bound is not None and bound <= 0 for bound in bounds) or not 0 <= self.sizing_loss <= LARGEST_STEP_LOSS:
-            yield "bounds must be positive, the loss of sizing at most that of a step"
+            yield "bounds must be positive, and the loss of sizing at most that of a step"
         if self.sizing_keys is not None and (self.sizing_noise is None or self.sizing_keys != self.moved_keys):
             yield "the keys that may come or go must be those of neighbours"
         elif self.sizing_noise is not None and self.sizing_loss != self._loss_of_size(self.sizing_noise):

@@ -1,4 +1,4 @@
-"""What answers lookups: readers of the published arrays of one release of non-negative counts, in cells."""
+"""Readers, which answer lookups from the published arrays of one release of non-negative counts, in cells."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Reader(ABC):
 
     @abstractmethod
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        """The estimates of many ids, in an array of their own."""
+        """The estimates of many ids, in a new array."""
 
     @abstractmethod
     def estimate_one(self, id: int) -> float:
         """The default estimate of one id."""
 
     def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
-        """The estimator and the prior, by default the first; `ParameterError` with those that this mechanism has."""
+        """The estimator and the prior, each by default the first; `ParameterError` lists those of the mechanism."""
         name = self.plan.mechanism
         if estimator is not None and estimator not in self.estimators:
             known = ", ".join(map(repr, self.estimators))
@@ -62,7 +62,7 @@ class Reader(ABC):
 
 
 class ArrayReader(Reader):
-    """A reader that needs no more than a function of the arrays and the ids."""
+    """A reader that needs only a function of the arrays and the ids."""
 
     def __init__(self, plan: Plan, estimate: Callable[[Words], Estimates]) -> None:
         self.plan = plan

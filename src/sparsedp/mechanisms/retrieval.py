@@ -3,8 +3,8 @@
 Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`. ε follows from the thresholds of the
 noise and from the integer widths of the buckets. δ is the sum of four events: a key that a neighbour lacks is stored,
 its row depends on the others', the array is too small for the keys, no seed gives independent rows. The last three
-concern hash seeds and a noisy number of keys, never values. That number sizes the array, so that every key has its
-place; or a public `nonzero` does, and with more keys the array is not filled, which costs accuracy only.
+concern hash seeds and a noisy number of keys, never values. That number sets the size of the array, so that every key
+has its place; or a public `nonzero` does, and with more keys the array is not filled, which costs only accuracy.
 Proof: docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
 
 Every key, present or not, is answered with the error of geometric noise at (almost) the full ε.
@@ -38,25 +38,25 @@ from .slots import SlotReader
 from .support import SupportSize, margin, overflow, room, step_delta, step_multiplier
 from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
 
-# Shares of δ: for a stored key that a neighbour lacks, and for dependent rows; the rest is for overflow.
+# Shares of δ for a stored key that a neighbour lacks, and for dependent rows; the rest is for overflow.
 STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 8)
 
 
 @dataclass(frozen=True)
 class RetrievalPlan(DivisiblePlan):
-    """Large noisy counts in a table, all other keys' in the linear system; absent keys read fresh noise around zero.
+    """Large noisy counts in a table, all others in the linear system; absent keys read fresh noise around zero.
 
-    Each part has a table and a system of its own, all of the same size.
+    Each part has its own table and its own system, all of the same size.
     """
 
     problem: Problem
     buckets: NoiseBuckets
     system: LinearSystem
-    # With a public bound: the array is filled if the noisy number of keys of each part is at most `room`.
+    # With a public bound, the array is filled if the noisy number of keys of each part is at most `room`.
     room: int | None = field(default=None, metadata=LEFT_OUT)
-    # In files of format 1 each part decided for itself, by a number with this noise.
+    # In files of format 1 each part decided on its own, by a number with this noise.
     count_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)
-    array_filled: bool = field(default=True, compare=False)  # as the number of keys decides, or the arrays say
+    array_filled: bool = field(default=True, compare=False)  # from the number of keys, or as the arrays show
     reason: str = Plan.reason
 
     mechanism = "retrieval"
@@ -67,7 +67,7 @@ class RetrievalPlan(DivisiblePlan):
 
     @classmethod
     def sizing(cls, problem: Problem, share: float | None) -> Sizing | None:
-        """The number of keys, whether there is a public bound on it or not."""
+        """The number of keys, with or without a public bound on it."""
         return SupportSize.plan(problem, share) if problem.delta > 0 else None
 
     @classmethod
@@ -82,7 +82,7 @@ class RetrievalPlan(DivisiblePlan):
             problem = size.sized(problem, size.unknown(problem))
         planned = problem
         while (plan := cls._planned(planned)) is None or (plan := plan._within_budget()).buckets.bits > 64:
-            # A very large ε asks for wider slots than 64 bits; less of it is spent, and the release says so.
+            # A very large ε would need slots wider than 64 bits; less of it is spent, and the release says so.
             planned = replace(planned, epsilon=0.8 * planned.epsilon)
             if planned.step_budget < problem.step_budget / 8:
                 raise ParameterError(
@@ -109,7 +109,7 @@ class RetrievalPlan(DivisiblePlan):
         while plan.step_loss > plan.problem.step_budget:
             with precise(ROUND_FLOOR):
                 share -= (plan.step_loss - plan.problem.step_budget) / plan.problem.step_budget + Decimal("1e-9")
-            if share <= 0:  # buckets of a δ that allows nearly everything lose more than all of ε
+            if share <= 0:  # with a δ that allows nearly everything, buckets lose more than all of ε
                 raise ParameterError(
                     f"retrieval finds no buckets for delta = {plan.problem.delta}; use a delta far below 1"
                 )
@@ -118,13 +118,13 @@ class RetrievalPlan(DivisiblePlan):
         return plan
 
     def counted(self, noisy: list[int]) -> RetrievalPlan:
-        """The plan that knows, from the noisy numbers of keys of all parts, whether its array is filled."""
+        """The plan that states, from the noisy numbers of keys of all parts, whether its array is filled."""
         return self if self.room is None else replace(self, array_filled=max(noisy) <= self.room)
 
     @cached_property
     def step_loss(self) -> Decimal:
         """The loss of a step from zero or elsewhere."""
-        # When nothing is filled, a key of count one is at least not stored.
+        # If nothing is filled, a key of count one is at least not stored.
         absent = log_bounds(1 / (1 - self.buckets.noise.at_least(self.buckets.threshold - 1))).high
         counted = Decimal(0) if self.count_noise is None else self.count_noise.step_loss
         with precise(ROUND_CEILING):
@@ -132,9 +132,9 @@ class RetrievalPlan(DivisiblePlan):
 
     @cached_property
     def step_delta_parts(self) -> dict[str, Fraction]:
-        """The four events behind δ: stored, dependent rows, no seed and overflow, of one step each.
+        """The four events behind δ: stored, dependent rows, no seed and overflow, each for one step.
 
-        But the overflow of integer counts whose number sized the array is that of all steps together.
+        The exception is the overflow of integer counts whose number set the size: it is for all steps together.
         """
         defect = self.system.rank_defect
         if defect > MOST_DEFECT:
@@ -161,9 +161,9 @@ class RetrievalPlan(DivisiblePlan):
 
     @property
     def exact_delta(self) -> Fraction:
-        """The sum of the parts, for all steps between neighbours; all of δ when the size was estimated.
+        """The sum of the parts, for all steps between neighbours; all of δ if the size was estimated.
 
-        An estimated size could have been another one, with more δ: the guarantee is the worst of all, not this one's.
+        An estimated size could have been another size with more δ: the guarantee is the worst over all sizes.
         """
         parts = dict(self.step_delta_parts)
         at_once = Fraction(0)
@@ -195,7 +195,7 @@ class RetrievalPlan(DivisiblePlan):
         return shapes if self.room is None else shapes | {"retrieval.filled": (np.bool_, (1,))}
 
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
-        """Noise on every key; all keys enter the system, the stored ones with uniform numbers that say nothing."""
+        """Noise on every key; all keys enter the system, stored keys with uniform numbers that reveal nothing."""
         numbers, kept = np.empty(len(ids), np.uint64), np.empty(len(ids), np.bool_)
         stored_ids, stored_values = [ids[:0]], [counts[:0]]
         with task("Adding noise", len(ids)) as advance:
@@ -238,7 +238,7 @@ class RetrievalPlan(DivisiblePlan):
         return self.array_filled
 
     def filled_parts(self, parts: Parts) -> list[bool]:
-        """Which parts tell the counts of keys that are not stored."""
+        """Which parts hold the counts of keys that are not stored."""
         if self.room is None:
             return [True] * len(parts)
         return [bool(arrays["retrieval.filled"][0]) for arrays in parts]

@@ -1,8 +1,8 @@
-"""How large a release must be, when that is not public: a number read off the data, with noise.
+"""How large a release must be, if that is not public: a number read off the data, with noise.
 
 Guarantee: the number is private by the noise added to it, whose step loss is part of the release's
-(docs/privacy.md, "Estimating the size"). Everything that is made of it afterwards is post-processing. What a mechanism
-has to count is its own affair: `EffectiveSize` is for embeddings, `mechanisms/support.py` has the one of `retrieval`.
+(docs/privacy.md, "Estimating the size"). Everything computed from it afterwards is post-processing. Each mechanism
+decides what to count: `EffectiveSize` is for embeddings, `mechanisms/support.py` has the count for `retrieval`.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ class Sizing(ABC):
 
     law: TwoSided
 
-    # Whether the cells that are counted must be those that are built from: real values are then rounded only once.
+    # Whether the counted cells must be those of the build; real values are then rounded only once.
     of_built_cells: ClassVar[bool] = False
 
     @abstractmethod
     def count(self, cells: Counts, upper: int | None = None) -> int:
-        """The number itself, without noise, of one part's cells, which will be cut to ±upper."""
+        """The number for the cells of one part, without noise; the cells will be cut to ±upper."""
 
     @abstractmethod
     def noisy(self, counted: Sequence[int], randomness: Randomness) -> list[int]:
-        """What may be known of the numbers of all parts."""
+        """What may be published about the numbers of all parts."""
 
     @abstractmethod
     def sized(self, problem: Problem, noisy: Sequence[int]) -> Problem:
-        """The problem with its size known and the budget for it spent."""
+        """The problem with its size known and the budget for the size spent."""
 
     @abstractmethod
     def unknown(self, problem: Problem) -> list[int]:
-        """The numbers to plan with before there is data: the smallest ones."""
+        """The numbers to plan with before there is data: the smallest possible."""
 
 
 def law_of_size(rate: Decimal, share: float) -> TwoSided:
-    """Noise of a rate, or `ParameterError` if it would drown any size."""
+    """Noise of this rate, or `ParameterError` if it would drown any size."""
     law = TwoSided.with_rate(rate)
     if len(law.magnitude.digits) > MOST_DIGITS:
-        raise ParameterError(f"sizing_share is too small to estimate a size with, got {share:g}")
+        raise ParameterError(f"sizing_share must be large enough to estimate a size, got {share:g}")
     return law
 
 
@@ -88,7 +88,7 @@ class EffectiveSize(Sizing):
 
     @property
     def margin(self) -> int:
-        """Added to the noisy sum, so that it is rarely too small: the noise is larger with probability about 1 %."""
+        """Added to the noisy sum so that it is rarely too small: the noise is larger with probability about 1 %."""
         return math.ceil(4 / float(self.law.rate))
 
     def sized(self, problem: Problem, noisy: Sequence[int]) -> Problem:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class SlotReader(Reader):
     """Stored keys from the table, all others from the buckets that the XORs of their slots fall into.
 
-    Flat: the noisy values themselves, which are right on average. Fitted: what they tell of a key, given the table; the
-    same as flat if hardly anything is stored. Where the array is empty, all that is known of other keys is that they
-    are not stored, with any prior.
+    The prior "flat" gives the noisy values themselves, which are right on average. "fitted" gives what they show about
+    a key, given the table; it equals "flat" if hardly anything is stored. If the array is empty, all that is known of
+    other keys is that they are not stored, with any prior.
     """
 
     priors = ("flat", "fitted")
@@ -56,9 +56,9 @@ class SlotReader(Reader):
         return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """From the law of the noise, whatever the prior; it holds the answer.
+        """From the law of the noise, whatever the prior; the interval contains the answer.
 
-        A key of which nothing else is known has count + noise below the threshold.
+        If nothing else is known of a key, its count + noise is below the threshold.
         """
         noise = bounds.geometric_error_with_probability(float(self.plan.buckets.noise.rate), failure)
         values, highest = self._slots.read(ids), self.plan.buckets.threshold - 1 + noise
@@ -75,7 +75,7 @@ class SlotReader(Reader):
         return super().sum(ids)
 
     def _where_empty(self, ids: Words, answers: Estimates, offset: float, unstored: float) -> Estimates:
-        """The answers; for parts whose array is empty, what the table alone says."""
+        """The answers; for parts whose array is empty, those that the table alone gives."""
         if not self.plan.filled:
             problem = self.plan.problem
             empty = ~self._filled[Partition(problem.parts, problem.hashed).part_of(ids)]
@@ -87,7 +87,7 @@ class SlotReader(Reader):
         return prior == "fitted" and sum(len(table.ids) for table in self._tables) >= LEAST_STORED
 
     def _of_buckets(self, answers: Estimates) -> Estimates:
-        """The answers for noisy values from 0 on, for those of all buckets."""
+        """The answers for all buckets, from those for noisy values from 0 on."""
         return answers[np.maximum(self._noisy, 0)]
 
     @cached_property

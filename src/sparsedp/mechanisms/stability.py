@@ -1,7 +1,7 @@
-"""`stability`: noise on non-zero keys only, large noisy values are stored (Korolova et al. 2009; Threshold2).
+"""`stability`: noise on non-zero keys only; large noisy values are stored (Korolova et al. 2009; Threshold2).
 
 Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`; both are computed exactly from
-the integer thresholds, and δ is the probability that a key which a neighbour lacks is stored. Proof:
+the integer thresholds, and δ is the probability that a key that a neighbour lacks is stored. Proof:
 docs/privacy.md, "Stability". Exact test: tests/mechanisms/test_exact_threshold.py.
 """
 
@@ -65,7 +65,7 @@ class StabilityPlan(TablePlan):
 
 
 def simulate_stable(stage: StableStage, count: int, samples: int) -> tuple[np.ndarray, Estimates]:
-    """Whether a key of this count is stored, and its value (0 where not), over many draws."""
+    """Whether a key of this count is stored, and its value (0 if it is not), over many draws."""
     noisy = count + spread_noise(stage.noise, samples)
     if count < stage.unit:
         up = np.random.default_rng(2).random(samples) < count / stage.unit

@@ -2,7 +2,7 @@
 
 Guarantee: an array has a margin above the noisy number of keys, or above the largest such number that a public bound
 allows. A part has more keys than its array was made for with probability at most `overflow`, a part of δ. Between
-neighbours at most `moved_keys` keys come or go, so the number moves by that much and no more, however large counts are.
+neighbours at most `moved_keys` keys come or go, so the number moves by at most that much, however large the counts.
 Proof: docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
 """
 
@@ -27,24 +27,24 @@ from .sizing import Sizing, law_of_size
 
 OVERFLOW_SHARE = Fraction(3, 8)  # of δ, for an array that is too small
 
-# Of ε: what the number costs in noise on the counts, against the space of its margin.
+# Of ε: a trade-off between the noise that the number adds to the counts and the space of its margin.
 SMALLEST_SHARE, LARGEST_SHARE = 0.01, 0.055
-MOST_ERROR = 1.059  # times that of noise with all of ε on every key
+MOST_ERROR = 1.059  # times the error of noise with all of ε on every key
 ASSUMED_KEYS = 10_000
 
-UNFILLED_CHANCE = Fraction(1, 100)  # that a number of keys at its public bound seems beyond it
+UNFILLED_CHANCE = Fraction(1, 100)  # that a number of keys at its public bound appears to exceed it
 LARGEST_EXPONENT = 1000
 
 
 @dataclass(frozen=True)
 class SupportSize(Sizing):
-    """How many keys each part has; its array is made for as many, and a margin."""
+    """How many keys each part has; its array is made for that many and a margin."""
 
     of_built_cells = True
 
     @classmethod
     def plan(cls, problem: Problem, share: float | None = None) -> SupportSize:
-        """Noise that spends a share of ε: by default one that balances the margin with the noise on the counts."""
+        """Noise that spends a share of ε, by default one that balances the margin with the noise on the counts."""
         share = planned_share(problem) if share is None else share
         with precise(ROUND_FLOOR):
             rate = problem.step_budget * Decimal(share) * HEADROOM
@@ -77,18 +77,18 @@ def room(problem: Problem, law: TwoSided) -> int:
 
 
 def margin(problem: Problem, law: TwoSided) -> int:
-    """What is added to a noisy number: with it no key is left out, but for the share of δ that overflow has."""
+    """What is added to a noisy number so that no key is left out, except with the share of δ for overflow."""
     whole = step_delta(problem) if problem.neighbours.real else Fraction(problem.delta)
     return law.smallest_tail(whole * OVERFLOW_SHARE / _touched_parts(problem)) + problem.moved_keys - 1
 
 
 def overflow(problem: Problem, law: TwoSided, above: int) -> Fraction:
-    """P[the keys of neighbours together are more than `above` beyond the noisy number of one of them]."""
+    """P[the keys of neighbours together exceed the noisy number of one of them by more than `above`]."""
     return _touched_parts(problem) * law.at_least(above + 1 - problem.moved_keys)
 
 
 def planned_share(problem: Problem) -> float:
-    """The share of ε with about the least of error and space, within the error that is accepted."""
+    """The share of ε with about the least error and space, within the accepted error."""
     keys = (problem.entries or ASSUMED_KEYS) / problem.parts
     whole = float(problem.epsilon) / float(problem.neighbours.distance)
     margin_at_one = -math.log(problem.delta) * problem.moved_keys / problem.epsilon
@@ -120,7 +120,7 @@ def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
 
 
 def _touched_parts(problem: Problem) -> int:
-    """How many parts can have other keys than before."""
+    """How many parts may gain or lose keys."""
     return min(problem.parts, problem.moved_keys)
 
 

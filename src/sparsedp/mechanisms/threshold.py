@@ -1,4 +1,4 @@
-"""`threshold`: noise on every key, only large noisy values are stored (Cormode et al. 2012; the paper's Threshold).
+"""`threshold`: noise on every key; only large noisy values are stored (Cormode et al. 2012; the paper's Threshold).
 
 Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, in any domain up to 2^64, with ε
 computed from the integer thresholds. Proof: docs/privacy.md, "Threshold". Exact test:
@@ -35,7 +35,7 @@ def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
     """The expected number of stored zero keys, or `ParameterError`; also refuses domains too small to threshold."""
     if domain <= 2:
         raise ParameterError(f"a threshold needs a domain of at least 3 keys, got {domain}; use mechanism='laplace'")
-    if not LEAST_STORED_ZEROS <= stored_zeros < domain:  # less would need more than 50 digits
+    if not LEAST_STORED_ZEROS <= stored_zeros < domain:  # smaller ones would need more than 50 digits
         raise ParameterError(f"stored_zeros must be at least 1e-9 and below the domain, got {stored_zeros}")
     return Fraction(stored_zeros)
 
@@ -98,7 +98,7 @@ class TablePlan(DivisiblePlan):
 
 
 class TableReader(Reader):
-    """Stored keys from the table; of all others it is known that they did not reach the threshold."""
+    """Stored keys from the table; all others are known not to have reached the threshold."""
 
     plan: TablePlan
 

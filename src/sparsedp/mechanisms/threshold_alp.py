@@ -35,7 +35,7 @@ from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 class ThresholdAlpPlan(Plan):
     """Threshold (or Threshold2) with one share of ε, ALP with the rest and β = T.
 
-    When `upper` is at most T nothing would be stored: then there is no threshold stage, β = `upper`, and ALP has the
+    If `upper` is at most T, nothing would be stored: then there is no threshold stage, β = `upper`, and ALP has the
     whole budget.
     """
 
@@ -43,7 +43,7 @@ class ThresholdAlpPlan(Plan):
     stage: Stage | None
     embedding: Embedding
     stored_zeros: Fraction
-    crowded: bool = field(default=False, compare=False)  # as the bits of the release say
+    crowded: bool = field(default=False, compare=False)  # as the bits of the release show
     reason: str = Plan.reason
 
     mechanism = "threshold-alp"
@@ -159,7 +159,7 @@ class ThresholdAlpPlan(Plan):
         return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
 
     def error_with_probability_cells(self, failure: float) -> float:
-        """A stored key errs by |η|, another by at most |η| plus ALP's error: half of the failures to each."""
+        """A stored key errs by |η|, any other by at most |η| plus ALP's error; each gets half of the failures."""
         if self.stage is None:
             error = self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells
             return math.inf if self.crowded else error
@@ -174,7 +174,7 @@ class ThresholdAlpPlan(Plan):
 
 
 class ThresholdAlpReader(Reader):
-    """The stored value where the key is stored, whatever it is, and the ALP estimate otherwise."""
+    """The stored value if the key is stored, whatever its value, and the ALP estimate otherwise."""
 
     plan: ThresholdAlpPlan
 
@@ -192,7 +192,7 @@ class ThresholdAlpReader(Reader):
         return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """Half of the failures to the noise, half to ALP; a saturated embedding bounds a count from below only."""
+        """Half of the failures for the noise, half for ALP; a saturated embedding bounds a count only from below."""
         embedding, threshold = self.plan.embedding, self._stage.threshold
         estimates = embedding.estimate(self._arrays, ids)
         noise = bounds.geometric_error_with_probability(float(self._stage.noise.rate), failure / 2)

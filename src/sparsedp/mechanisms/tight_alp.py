@@ -3,7 +3,7 @@
 Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`; ε
 and δ are computed from the integer thresholds in use. The threshold stage uses the whole budget. Keys that it stores
 are not embedded; for the others "not stored" has used up a part of each step's budget, and the ladder spends the rest
-(and only the rest) on noisy symbols. More non-zero keys than `nonzero` cost accuracy only. Proof: docs/privacy.md,
+(and only the rest) on noisy symbols. More non-zero keys than `nonzero` cost only accuracy. Proof: docs/privacy.md,
 "Tight ALP". Exact test: tests/mechanisms/test_exact_tight_alp.py.
 """
 
@@ -44,15 +44,15 @@ from .stability import plan_stable_stage, simulate_stable
 from .support import OVERFLOW_SHARE
 from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
-# For each non-zero key, or for each of an estimated size, where keys far below the noise count as parts of one.
+# For each non-zero key, or each key of an estimated size, in which keys far below the noise count as fractions.
 DEFAULT_BITS, EFFECTIVE_BITS = 40.0, 48.0
 MOST_BITS = 4096
 STORED_ZERO_SHARE = 0.005
 _FINE_GRID = 800  # counts of a decoder
 VALUE_BITS = 16
 
-# A release is overloaded with this many times the keys it was made for, and as many standard deviations of what its
-# cells can tell.
+# A release is overloaded if it has this many times the keys it was made for, and exceeds them by as many standard
+# deviations of what its cells can show.
 MOST_CROWDED, DEVIATIONS = 2, 6
 
 
@@ -63,9 +63,9 @@ class TightAlpPlan(DivisiblePlan):
     problem: Problem
     stage: Stage
     blocks: Blocks
-    # What other keys leave in the cells: assumed by the plan, read off the release afterwards.
+    # What other keys leave in the cells: assumed by the plan, and later read off the release.
     loads: Loads = field(default=(), compare=False)
-    # What a release publishes as the answers of the patterns. Files of format 1 have none.
+    # The answers of the patterns that a release publishes. Files of format 1 have none.
     published: Floats | None = field(default=None, compare=False)
     default_prior: str = field(default=BALANCED, compare=False)
     reason: str = Plan.reason
@@ -100,8 +100,8 @@ class TightAlpPlan(DivisiblePlan):
 
     @classmethod
     def check(cls, problem: Problem, **options: Any) -> None:
-        """The threshold of the smallest size is the highest one, so a larger size is not refused later."""
-        if options.get("target_error") is not None:  # which only a search can tell
+        """The smallest size has the highest threshold, so a larger size is not refused later."""
+        if options.get("target_error") is not None:  # only a search can tell whether it is possible
             cls.create(problem, **options)
             return
         if options.get("bits_per_entry") is not None:
@@ -115,7 +115,7 @@ class TightAlpPlan(DivisiblePlan):
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
         if problem.delta > 0:
             own = problem
-            if problem.counted:  # a number of keys that is too small has the rest of δ
+            if problem.counted:  # the rest of δ is for a number of keys that is too small
                 own = replace(problem, delta=float((1 - OVERFLOW_SHARE) * Fraction(problem.delta)))
             stage: Stage = plan_stable_stage(own, Decimal(1), threshold_rule)
         else:
@@ -123,7 +123,7 @@ class TightAlpPlan(DivisiblePlan):
             zeros = check_number("stored_zeros", zeros)
             zeros = min(zeros, problem.domain / 4) if stored_zeros is None else zeros
             stage = PureStage.plan(problem.rate(), problem.domain, check_stored_zeros(zeros, problem.domain))
-            stage = stage.at_least(2)  # below that nothing is left to embed
+            stage = stage.at_least(2)  # below 2 nothing is left to embed
         if stage.threshold > MOST_HEIGHT:
             raise ParameterError(
                 f"tight-alp would need {stage.threshold} heights at this epsilon and delta, more than {MOST_HEIGHT}; "
@@ -144,18 +144,18 @@ class TightAlpPlan(DivisiblePlan):
 
     @property
     def epsilon(self) -> float:
-        """The exact ε; all of it when the size was estimated, as another size could have had a hair more."""
+        """The exact ε; all of it if the size was estimated, as another size could have had slightly more."""
         return self.problem.epsilon if self.problem.sizing_loss else self.exact_epsilon
 
     @property
     def exact_delta(self) -> Fraction:
-        """That of the stage; all of δ if a number of keys decided for this mechanism and not for `retrieval`."""
+        """The δ of the stage; all of δ if a number of keys decided for this mechanism and against `retrieval`."""
         own = self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
         return max(own, Fraction(self.problem.delta)) if self.problem.counted else own
 
     @property
     def may_count_keys(self) -> bool:
-        """Whether `auto` can have taken this plan because there are few keys."""
+        """Whether `auto` may have chosen this plan because there are few keys."""
         return self.problem.delta > 0 and self.problem.counted
 
     @property
@@ -185,7 +185,7 @@ class TightAlpPlan(DivisiblePlan):
 
     @classmethod
     def draw_partition(cls, problem: Problem, randomness: Randomness) -> Partition:
-        """Parts are ranges of blocks, so placements are seeded as those of the blocks are."""
+        """Parts are ranges of blocks, so placements use the seeds of the blocks."""
         first, second, row = randomness.words(3).tolist()
         return Partition(problem.parts, problem.hashed, (first, second, row))
 
@@ -204,13 +204,13 @@ class TightAlpPlan(DivisiblePlan):
         return Built(arrays, stored)
 
     def completed(self, parts: Parts) -> Parts:
-        """With the answers of all patterns, which follow from the symbols of all parts."""
+        """The parts with the answers of all patterns, which follow from the symbols of all parts."""
         answers = np.rint(self._loaded(parts).balanced / self._quantum).astype(np.uint16)
         return tuple({**arrays, "embedding.values": answers} for arrays in parts)
 
     @property
     def _quantum(self) -> float:
-        """What published answers are multiples of: the power of two with which 16 bits reach the largest answer."""
+        """The unit of published answers: the power of two with which 16 bits reach the largest answer."""
         return 2.0 ** (decoding_top(self.problem, self.stage).bit_length() - VALUE_BITS)
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
@@ -259,20 +259,20 @@ class TightAlpPlan(DivisiblePlan):
         if self.published is None or seen < MOST_CROWDED * made + DEVIATIONS * math.sqrt(sum(self.blocks.cells)):
             return None
         return (
-            f"its cells tell of some {seen:,.0f} keys, and it was made for {made:,}: errors are larger than planned, "
+            f"its cells show about {seen:,.0f} keys, and it was made for {made:,}: errors are larger than planned, "
             "and so are intervals, which still cover; release again with a larger nonzero=, or without it"
         )
 
     @property
     def _seen_keys(self) -> float:
-        """Σ min(count, cap)/cap over keys that are not stored, for a cap of a noise scale, as the loads tell it."""
+        """Σ min(count, cap)/cap over keys that are not stored, for a cap of a noise scale, as the loads show it."""
         cap, seen = math.ceil(1 / self.problem.step_budget), 0.0
         for level, load, cells in zip(self.blocks.ladder.levels, self.loads, self.blocks.cells, strict=True):
             seen += float(keys_above(cells, load)[: max(0, min(level.height, cap - level.start))].sum())
         return seen / cap
 
     def fit(self, parts: Parts) -> Fit:
-        """The prior that a release tells."""
+        """The prior fitted to a release."""
         values = np.concatenate([table.values for table in tables_of(parts)])
         return fit_prior(self.problem, self.stage, values, list(self._symbols(parts)))
 
@@ -287,12 +287,12 @@ class TightAlpPlan(DivisiblePlan):
 
     @cached_property
     def game(self) -> Game:
-        """What every answer to a pattern costs every count."""
+        """The cost of every answer to a pattern for every count."""
         return game_of(self.decoder, self.stage)
 
     @cached_property
     def balanced(self) -> Floats:
-        """The balanced answer of every pattern: those that are published, or that would be."""
+        """The balanced answer of every pattern: the published one, or the one that would be published."""
         return self.game.balanced() if self.published is None else self.published
 
     def answers(self, estimator: str, prior: str) -> Floats:
@@ -300,7 +300,7 @@ class TightAlpPlan(DivisiblePlan):
         return self.balanced if prior == BALANCED else self.decoder.estimates(estimator, prior)
 
     def intervals(self, failure: float, answers: Floats) -> tuple[Floats, Floats]:
-        """The bounds of every pattern, its answer among them. Whatever the prior of that, they cover every count."""
+        """The bounds of every pattern, which include its answer. Whatever the prior, they cover every count."""
         below, above = self.decoder.intervals(failure)
         return np.minimum(below, answers), np.maximum(above, answers)
 
@@ -324,14 +324,14 @@ class TightAlpPlan(DivisiblePlan):
         return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
 
     def error_with_probability_cells(self, failure: float) -> float:
-        """Whatever the symbols say, a key that is not stored has count + noise below the threshold."""
+        """Whatever its symbols, a key that is not stored has count + noise below the threshold."""
         return self.stage.threshold + bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
 
     def faults(self) -> Iterator[str]:
         if self.blocks.hashed != self.problem.hashed or self.problem.entries is None:
             yield "the blocks must fit the keys"
         if self.blocks.blocks % self.problem.parts:
-            yield "every part must have equally many blocks"
+            yield "every part must have the same number of blocks"
         if self.blocks.ladder.height >= self.stage.threshold:
             yield "the ladder must end below the threshold"
         if not self.problem.fits(self.stage):
@@ -357,10 +357,10 @@ def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAl
 
 
 def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
-    """The plan with its ladder flattened until its exact loss is within the budget: rounding exceeds it by a hair."""
+    """The plan with its ladder flattened until its exact loss is within the budget, which rounding exceeds slightly."""
     while (excess := plan.step_loss - plan.problem.step_budget) > 0:
         recipe = plan.blocks.ladder.recipe
-        assert recipe is not None  # ladders are planned with one
+        assert recipe is not None  # planned ladders have one
         growth = recipe.growth * (1 - 2 * float(excess) - 1e-9 * float(plan.problem.step_budget))
         factors = step_factors(plan.stage, growth, recipe.anchors[-1])
         ladder = Ladder.grown(factors, replace(recipe, growth=growth))

@@ -1,4 +1,4 @@
-"""What is promised and what is published, in words."""
+"""Words for what is promised and what is published."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LARGEST_WRITTEN = 30  # an ε whose factor is written out
 
 
 def guarantee(plan: Plan) -> str:
-    """The promise in words that need no mathematics."""
+    """The promise in words, without mathematics."""
     problem = plan.problem
     contribution = problem.contribution
     if contribution is None:
         units = f"{float(problem.neighbours.sensitivity):g}"
-        who = f"Two data sets whose counts differ by at most {units} in all"
-        what = "are told apart by no outcome better than this: its probability differs"
+        who = f"Between two data sets whose counts differ by at most {units} in all,"
+        what = "the probability of any outcome differs"
     else:
         who = "Whether any one row" if contribution.user is None else "Whether any one user"
         what = "is in the data or not changes the probability of any outcome"
@@ -33,12 +33,12 @@ def guarantee(plan: Plan) -> str:
     if contribution is not None:
         words += f" This holds for {contribution}."
     if plan.assumption:
-        words += f" It takes for granted that {plan.assumption}."
+        words += f" It assumes that {plan.assumption}."
     return words
 
 
 def _factor(epsilon: float) -> str:
-    """e^ε, rounded up; of large ε it says nothing, and may be no float."""
+    """e^ε, rounded up; for a large ε it says nothing, and may not fit a float."""
     return f"{math.ceil(math.exp(epsilon) * 100) / 100:,.2f}" if epsilon < LARGEST_WRITTEN else f"e^{epsilon:.6g}"
 
 
@@ -47,15 +47,15 @@ def _two_digits_up(probability: float) -> str:
 
 
 def kind_of_keys(space: KeySpace, kept: bool) -> str:
-    """Which keys a release answers for, and what it tells of those that it stores."""
+    """Which keys a release answers for, and whether it names those that it stores."""
     if space.seed is None:
         return f"integers in [0, {space.domain})"
-    kind = {"text": "text", "bytes": "bytes", "integer": "integers", None: "of a kind that is not known"}[space.kind]
-    return f"{kind}, hashed; stored ones are named" if kept else f"{kind}, hashed"
+    kind = {"text": "text", "bytes": "bytes", "integer": "integers", None: "of unknown kind"}[space.kind]
+    return f"{kind}, hashed; stored keys are named" if kept else f"{kind}, hashed"
 
 
 def summary(plan: Plan) -> str:
-    """What a plan comes to, with predicted errors, which take a moment."""
+    """A plan in words, with predicted errors, which take a moment."""
     step = float(plan.problem.neighbours.step)
     size = "size unknown" if plan.nbytes is None else f"{plan.nbytes} bytes"
     if plan.bits_per_entry is not None:

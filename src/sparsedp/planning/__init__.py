@@ -1,4 +1,4 @@
-"""Size and error before any data is touched, and which mechanism when.
+"""Size and error before any data is read, and the choice of a mechanism.
 
-Knows mechanisms. Hands out `plan`, `compare`, `error_curves`, and drafts of releases whose size is still open.
+Uses mechanisms. Provides `plan`, `compare`, `error_curves`, and drafts of releases whose size is still open.
 """

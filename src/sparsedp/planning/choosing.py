@@ -1,6 +1,6 @@
-"""Which mechanism when: the paper's suggestions to practitioners, and what `auto` weighs.
+"""The choice of a mechanism: the paper's suggestions to practitioners, and how `auto` weighs them.
 
-`auto` chooses by public parameters, and once more when the size is known.
+`auto` chooses by public parameters, and again when the size is known.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from ..mechanisms.support import LARGEST_SHARE
 from ..mechanisms.tight_alp import DEFAULT_BITS
 from ..privacy.neighbours import Neighbours, shown
 
-# With δ > 0, the error of the first is worth up to `MOST_TIMES` the space of the second.
+# With δ > 0, the first has the smaller error, which is worth up to `MOST_TIMES` times the space of the second.
 PREFERRED, SMALLER = "retrieval", "tight-alp"
 MOST_TIMES = 3
 
-# Dense counters up to this many keys take at most 8 MiB and have the least error: prefer them.
+# Dense counters for up to this many keys take at most 8 MiB and have the least error, so they are preferred.
 SMALL_DOMAIN = 1 << 20
 
-# Below, the slots of `retrieval` would need more than 64 bits.
+# Below this, the slots of `retrieval` would need more than 64 bits.
 SMALLEST_RETRIEVAL_DELTA = 1e-14
 
 FINEST_CELL_LOSS = Fraction(1, 100)
@@ -50,7 +50,7 @@ def choose_mechanism(problem: Problem, options: Iterable[str] = ()) -> tuple[str
 
 
 def on_its_grid(problem: Problem, mechanism: type[Plan], share: float | None = None) -> Problem:
-    """The problem as the mechanism takes it: some move to a coarser grid when a cell has very little budget."""
+    """The problem for this mechanism: some mechanisms move to a coarser grid when a cell has very little budget."""
     if not mechanism.coarsens:
         return problem
     counts = mechanism.always_counts or problem.entries is None
@@ -59,15 +59,15 @@ def on_its_grid(problem: Problem, mechanism: type[Plan], share: float | None = N
 
 
 def weighed(plan: Plan, problem: Problem) -> Plan:
-    """The choice of `auto`, now that the size is known: for few keys the margin of `retrieval` is too much space.
+    """The choice of `auto` once the size is known: for few keys the margin of `retrieval` takes too much space.
 
-    `problem` is the one that `tight-alp` would have, with what has been spent.
+    `problem` is the one that `tight-alp` would have, including what has been spent.
     """
     nbytes = plan.nbytes
     if plan.mechanism != PREFERRED or nbytes is None or problem.entries is None:
         return plan
     if problem.nonzero is not None and problem.sizing_noise is not None and not problem.bounded:
-        # So that it is rarely too small.
+        # With a margin, so that it is rarely too small.
         problem = replace(problem, nonzero=problem.nonzero + math.ceil(1 / float(problem.sizing_noise.rate)))
     times = nbytes / (HEADER_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
     if times <= MOST_TIMES:
@@ -80,7 +80,7 @@ def weighed(plan: Plan, problem: Problem) -> Plan:
 
 
 def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
-    """The problem on a coarser grid, if a cell's share of the budget that is left would ask for huge laws.
+    """The problem on a coarser grid, if a cell's share of the remaining budget would need huge laws.
 
     Counts are then rounded at random to multiples of the new step, like real values; that costs about 1 % of ε.
     """
@@ -92,6 +92,6 @@ def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
     if max(step.numerator, step.denominator) >= 1 << 53:
         raise ParameterError(
             f"epsilon {problem.epsilon} and sensitivity {shown(old.sensitivity)} need a grid of {shown(step)}, "
-            "which is no ratio of integers below 2^53; use a larger epsilon or a rounder step"
+            "which is not a ratio of integers below 2^53; use a larger epsilon or a rounder step"
         )
     return replace(problem, neighbours=Neighbours(old.sensitivity, step, real=True))

@@ -16,7 +16,7 @@ reads: memory words per lookup · mean error, maximum: bounds on expectations, f
 1 % exceed: guaranteed tail bound · at v: predicted mean absolute error at true value v"""
 HTML_NOTES = """\
 reads: memory words per lookup · mean error, maximum: bounds on expectations, for the worst true value · 1 % exceed: \
-guaranteed tail bound · print it for the predicted errors, which take some seconds"""
+guaranteed tail bound · print it for the predicted errors, which take a few seconds"""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The paper's Table 1 in numbers, for the caller's parameters; print it, or read `rows`."""
+    """The paper's Table 1 in numbers for the caller's parameters; print it, or read `rows`."""
 
     rows: tuple[ComparisonRow, ...]
 
@@ -94,7 +94,7 @@ def compare(
     step: float | None = None,
     signed: bool = False,
 ) -> Comparison:
-    """Every mechanism for the same public parameters: space, access, expected error and tail error.
+    """Compare all mechanisms for the same public parameters: space, access, expected error and tail error.
 
     Parameters are those of `release`.
     """
@@ -102,7 +102,7 @@ def compare(
 
 
 def make_comparison(request: Request) -> Comparison:
-    """Every mechanism for one request."""
+    """Compare all mechanisms for one request."""
     problem, rows = request.problem, []
     for name, mechanism in MECHANISMS.items():
         variants = [(name, problem)]

@@ -31,7 +31,7 @@ class ErrorCurves:
         return "\n".join(lines)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the curves into an image file (PNG, SVG, PDF, by the name)."""
+        """Draw the curves into an image file (PNG, SVG or PDF, by its extension)."""
         try:
             from matplotlib.figure import Figure
         except ImportError:
@@ -54,7 +54,7 @@ class ErrorCurves:
 def error_curves(plan: Plan, values: Sequence[float] | None = None) -> ErrorCurves:
     """The predicted error of the plan, of `threshold-alp`, of `threshold` and of dense noise, at the given values.
 
-    Without values, they go from 0 to sixty noise scales, or to `upper`.
+    By default the values go from 0 to sixty noise scales, or to `upper`.
     """
     problem = replace(plan.problem, total=None, delta=0.0)
     plans = {plan.mechanism: plan}
@@ -63,7 +63,7 @@ def error_curves(plan: Plan, values: Sequence[float] | None = None) -> ErrorCurv
             plans.setdefault(name, create_plan(name, Plan.reason, problem, {}))
         except ParameterError:
             continue  # not possible for these parameters, as `compare` explains
-    # Dense noise is the limit also where a counter for every key could not be stored.
+    # Dense noise is the limit even if a counter for every key could not be stored.
     plans["dense noise"] = LaplacePlan.create(replace(problem, domain=1))
     if values is None:
         top = plan.problem.upper_cells or math.ceil(60 / plan.problem.rate())

@@ -1,6 +1,6 @@
-"""A plan but for its size: what is decided before the data is read, and how it is finished when the size is known.
+"""A plan except for its size: what is decided before the data is read, and how to finish it once the size is known.
 
-The plan is searched once: now if its size is public, and else when the size has been estimated.
+The search for the plan runs once: now if its size is public, and otherwise when the size has been estimated.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ class Draft:
     """The mechanism and its parameters, all checked; `finish` makes the plan."""
 
     request: Request
-    problem: Problem  # that of the request, on the grid of the mechanism
+    problem: Problem  # the problem of the request, on the grid of the mechanism
     name: str
     reason: str
     sizing: Sizing | None  # what has to be estimated from the data
-    undecided: bool = False  # whether the size may still decide for tight-alp
+    undecided: bool = False  # whether the size may still lead to tight-alp
     ready: Plan | None = field(default=None, compare=False)  # the plan, if its size is public
 
     @property
     def label(self) -> str:
-        """The mechanism, for the books."""
+        """The mechanism, as recorded in the ledger."""
         return f"{self.name} or {SMALLER}" if self.undecided else self.name
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan for the size that public bounds tell, or for the smallest one."""
+        """The plan for the size that follows from public bounds, or for the smallest size."""
         return self.ready or create_plan(self.name, self.reason, self._smallest, self.request.options)
 
     @property
@@ -45,7 +45,7 @@ class Draft:
         )
 
     def finish(self, noisy: list[int]) -> Plan:
-        """The plan, now that what had to be estimated is known with noise."""
+        """The plan, once what had to be estimated is known with noise."""
         assert self.sizing is not None
         problem = self.sizing.sized(self.problem, noisy)
         plan = self.ready or create_plan(self.name, self.reason, problem, self.request.options)
@@ -53,23 +53,23 @@ class Draft:
         return weighed(plan, problem) if self.undecided else plan
 
     def check(self) -> None:
-        """`ParameterError` for what a plan of any size would refuse."""
+        """`ParameterError` for parameters that a plan of any size would refuse."""
         check_options(self.name, self.problem, self.request.options)
         mechanism_named(self.name).check(self._smallest, **self.request.options)
 
     def draw_partition(self, randomness: Randomness) -> Partition:
-        """Which key belongs to which part, whatever mechanism the size will decide for."""
-        # The parts of hashed keys are ranges of them, and the seeds are for the blocks of tight-alp.
+        """Which key belongs to which part, whichever mechanism the size leads to."""
+        # The parts of hashed keys are ranges of fingerprints; the seeds are for the blocks of tight-alp.
         mechanism = mechanism_named(SMALLER if self.undecided else self.name)
         return mechanism.draw_partition(self.problem, randomness)
 
     def builds_what_it_counted(self, plan: Plan) -> bool:
-        """Whether the cells of the size are those of the build, rounded once."""
+        """Whether the size is counted from the cells of the build, which are rounded once."""
         return self.sizing is not None and self.sizing.of_built_cells and plan.mechanism == self.name
 
 
 def draft(request: Request) -> Draft:
-    """The plan of a request, its size open if it has to be estimated; or `ParameterError`."""
+    """The draft of a request, with its size open if it has to be estimated; or `ParameterError`."""
     if request.mechanism != "auto":
         return _planned(_draft(request, request.mechanism, Plan.reason))
     name, reason = choose_mechanism(request.problem, request.options)
@@ -79,7 +79,7 @@ def draft(request: Request) -> Draft:
     except ParameterError:
         if name != PREFERRED:
             raise
-        # The other one may have a plan, or says what is wrong.
+        # The other mechanism may have a plan, or its error says what is wrong.
         return _planned(_draft(request, SMALLER, f"approximate privacy, for which {PREFERRED} has no plan"))
 
 
@@ -87,7 +87,7 @@ def _draft(request: Request, name: str, reason: str) -> Draft:
     mechanism = mechanism_named(name)
     problem = on_its_grid(request.problem, mechanism, request.share)
     sizing = mechanism.sizing(problem, request.share)
-    # Where real values are rounded, the number and what `retrieval` is built from have the same coins: no choice.
+    # If real values are rounded, the number of keys and the build of `retrieval` share their coins: no choice then.
     free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
     undecided = request.mechanism == "auto" and name == PREFERRED and problem.entries is None and free
     return Draft(request, problem, name, reason, sizing, undecided)
@@ -101,6 +101,6 @@ def _planned(drafted: Draft) -> Draft:
         return drafted
     plan = drafted.plan
     chosen = weighed(plan, problem) if request.mechanism == "auto" else plan
-    if chosen is not plan:  # the public size decides, and costs nothing
+    if chosen is not plan:  # the size is public, so this decision costs nothing
         return Draft(request, problem, chosen.mechanism, chosen.reason, None, ready=chosen)
     return replace(drafted, ready=plan)

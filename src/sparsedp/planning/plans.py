@@ -1,4 +1,4 @@
-"""`plan()`: size and error before any data is touched."""
+"""`plan()`: size and error before any data is read."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def plan(
 def make_plan(request: Request) -> Plan:
     """The plan of a request whose size is public."""
     drafted = draft(request)
-    # Where the size would have to be estimated, the mechanism says what it needs.
+    # If the size would have to be estimated, the mechanism's error says what it needs.
     return drafted.ready or create_plan(drafted.name, drafted.reason, drafted.problem, request.options)

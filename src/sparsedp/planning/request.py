@@ -1,7 +1,7 @@
-"""What is asked for: every public parameter of a release, checked once.
+"""The request: every public parameter of a release, checked once.
 
-`release`, `plan`, `compare`, Spark and the command line all make a `Request` of what they were called with. Parameters
-are checked here, before any data is read; what they mean is documented at `release`.
+`release`, `plan`, `compare`, Spark and the command line all turn their arguments into a `Request`. Parameters are
+checked here, before any data is read; their meaning is documented at `release`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEPT_INTEGERS = "keep_keys is for hashed keys; integers of a domain are stored a
 
 @dataclass(frozen=True)
 class Request:
-    """The public parameters, as they were given; `problem` is what they come to."""
+    """The public parameters as given; `problem` is what follows from them."""
 
     epsilon: float
     delta: float = 0.0
@@ -42,13 +42,13 @@ class Request:
     keep_keys: bool = False
     sizing_share: float | None = None
     options: Mapping[str, object] = field(default_factory=dict)
-    contribution: Contribution | None = None  # of counts that know it
+    contribution: Contribution | None = None  # of counts that carry one
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any], counts: BoundedCounts | None = None) -> Request:
-        """The request of a function's own arguments, by their names; what is no parameter is left out.
+        """The request from a function's arguments, by name; anything that is not a parameter is left out.
 
-        Counts that know their bounds bring them with them.
+        Counts that carry their bounds bring them along.
         """
         known = {own.name for own in fields(cls)}
         asked = {name: value for name, value in arguments.items() if name in known}
@@ -63,11 +63,11 @@ class Request:
                 raise ParameterError(f"{what}, and this function does not take {name}")
             if near := difflib.get_close_matches(name, parameters, n=1, cutoff=0.7):
                 raise ParameterError(f"{what}; did you mean {near[0]!r}?")
-        _ = self.problem  # which is checked
+        _ = self.problem  # computing it checks it
 
     @cached_property
     def share(self) -> float | None:
-        """The share of ε for an estimated size, or None for the mechanism's own."""
+        """The share of ε for an estimated size, or None for the mechanism's default."""
         if self.sizing_share is None:
             return None
         if positive_fraction("sizing_share", self.sizing_share) >= 1:
@@ -76,7 +76,7 @@ class Request:
 
     @cached_property
     def problem(self) -> Problem:
-        """The parameters as mechanisms take them, or `ParameterError`."""
+        """The parameters in the form that mechanisms take, or `ParameterError`."""
         epsilon, delta, _ = check_epsilon(self.epsilon), check_delta(self.delta), self.share
         neighbours = self._neighbours
         neighbours.check_spendable(epsilon)
@@ -128,7 +128,7 @@ class Request:
 
 
 def _as_counted(counts: BoundedCounts, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The bounds that counts were made with; what is asked for besides must not promise more privacy."""
+    """The bounds that the counts were made with; the other parameters must not promise more privacy."""
     bound, sensitivity, step = counts.contribution.total, asked["sensitivity"], asked["step"]
     if sensitivity is not None and positive_fraction("sensitivity", sensitivity) < bound:
         least = f"at least {float(bound):g}, which one user may change ({counts.contribution})"

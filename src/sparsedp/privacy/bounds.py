@@ -19,7 +19,7 @@ class AlpBounds:
 
     @property
     def gamma(self) -> float:
-        """γ = (α + 2)/(1 + α k/s) - 2: the α that a bit with collisions behaves like."""
+        """γ = (α + 2)/(1 + α k/s) - 2: a bit with collisions behaves as if α were γ."""
         return (self.alpha + 2) / (1 + self.alpha * self.collision) - 2
 
     @property

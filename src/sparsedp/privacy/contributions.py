@@ -1,7 +1,7 @@
-"""What one user may contribute, and counts that keep to it.
+"""What one user may contribute, and counts that respect this bound.
 
-Counts made from events are private only relative to what one person can change. `Contribution` states that bound, and
-`BoundedCounts` carries it with the counts, so that `release` cannot be given another one by mistake.
+A release of counts made from events is private only relative to what one person can change. `Contribution` states that
+bound, and `BoundedCounts` carries it with the counts, so that `release` cannot be given another bound by mistake.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Contribution:
 
     keys: int
     per_key: Fraction
-    user: str | None  # the column that tells users apart; None when every row is its own user
+    user: str | None  # the column that identifies users; None if every row is a separate user
 
     @property
     def total(self) -> Fraction:
@@ -37,19 +37,19 @@ class Contribution:
         return f"{who}, each with at most {keys} and {float(self.per_key):g} per key"
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with a contribution that was not stated here, if anything."""
         if self.keys < 1 or self.per_key <= 0:
             yield "a contribution must be positive"
 
 
 @dataclass(frozen=True, repr=False)
 class BoundedCounts:
-    """Counts of bounded contributions. They are the data: nothing here is private."""
+    """Counts of bounded contributions. They are the data, with no privacy protection yet."""
 
-    keys: Any  # a column of distinct keys that speaks Arrow
+    keys: Any  # a column of distinct keys that supports Arrow
     units: npt.NDArray[np.int64]  # the counts, as multiples of `unit`
     unit: Fraction
-    step: Fraction | None  # the grid that real values are released on
+    step: Fraction | None  # the grid on which real values are released
     contribution: Contribution
     signed: bool = False
 
@@ -66,5 +66,5 @@ class BoundedCounts:
 
 
 def as_bounded(counts: object) -> BoundedCounts | None:
-    """The counts if they know their bounds. By their type alone: nothing else may be looked at before it is time."""
+    """The counts, if they carry their bounds. This looks only at the type: the data must not be read yet."""
     return cast(BoundedCounts, counts) if issubclass(type(counts), BoundedCounts) else None

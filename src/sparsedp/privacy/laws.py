@@ -1,4 +1,4 @@
-"""Distributions given by integers: the laws that are really sampled, and how far they are from ideal ones.
+"""Distributions given by integers: the laws that are actually sampled, and how far they are from ideal ones.
 
 A random decision compares a uniform 64-bit word with an integer threshold, so every law here is a tuple of
 integers, every probability a rational number, and every privacy loss follows from those integers. The ideal
@@ -8,7 +8,7 @@ geometric law cannot be met exactly with finite thresholds; instead each law sta
     ln P[n] = constant - λ n + e(n),       low <= e(n) <= high for every n,
 
 so that two probabilities at distance c differ by a factor of at most exp(λ c + (high - low)): the error is paid
-once, not once a step (docs/privacy.md, "Geometric noise"). Logarithms are taken with 50 correctly rounded decimal
+once, not once per step (docs/privacy.md, "Geometric noise"). Logarithms are taken with 50 correctly rounded decimal
 digits and every interval is widened by 1e-40, more than the sum of all rounding errors.
 """
 
@@ -26,11 +26,11 @@ from .._util.lazy import cached_property
 
 WORD_BITS = 64
 
-# Smaller losses per cell need finer thresholds than 64 bits; of larger ones the thresholds cannot tell any more.
+# Smaller losses per cell need finer thresholds than 64 bits; larger ones cannot be told apart by the thresholds.
 SMALLEST_STEP_LOSS = Decimal(2) ** -20
 LARGEST_STEP_LOSS = Decimal(30)
 
-# Of laws in files: more digits could keep a reader busy for long.
+# Of laws in files: more digits could keep a reader busy for a long time.
 MOST_LAW_DIGITS, MOST_NOISE_DIGITS = 128, 62
 GUARD = Decimal("1e-40")
 
@@ -52,7 +52,7 @@ def to_decimal(value: Fraction, rounding: str = ROUND_HALF_EVEN) -> Decimal:
 
 
 def log_bounds(value: Fraction) -> Interval:
-    """Numbers around ln(value), at most 1e-40 apart from it."""
+    """Bounds around ln(value), at most 1e-40 away from it."""
     with precise():
         logarithm = to_decimal(value).ln()
         return Interval(logarithm - GUARD, logarithm + GUARD)
@@ -208,7 +208,7 @@ class Geometric:
         if self.word_bits != WORD_BITS:
             yield f"words must have {WORD_BITS} bits"
         if len(self.digits) > MOST_LAW_DIGITS or not all(0 < t < 1 << WORD_BITS for t in (*self.digits, self.tail)):
-            yield f"thresholds must be in 1..2^64 - 1, of at most {MOST_LAW_DIGITS} digits"
+            yield f"thresholds must be in 1..2^64 - 1, for at most {MOST_LAW_DIGITS} digits"
 
 
 @dataclass(frozen=True)
@@ -291,7 +291,7 @@ class TwoSided:
         if not 0 < self.zero < 1 << WORD_BITS:
             yield "the threshold of zero must be in 1..2^64 - 1"
         if len(self.magnitude.digits) > MOST_NOISE_DIGITS or self.rate < SMALLEST_STEP_LOSS / 4:
-            yield "the noise is wider than any that is drawn"
+            yield "the noise is wider than any noise that is drawn"
 
 
 @dataclass(frozen=True)
@@ -309,10 +309,10 @@ class Passing:
 
     @cached_property
     def log_odds(self) -> Interval:
-        """Bounds of ln(P[i passes] / P[i does not]) given what all other positions do.
+        """Bounds of ln(P[i passes] / P[i does not]) given all other positions.
 
         Splitting a gap g = g1 + 1 + g2 at i multiplies by P[g1] P[g2] / P[g] = P[0] exp(λ + e(g1) + e(g2) - e(g)),
-        and the same with tail sums when i is the last that passes.
+        and the same with tail sums if i is the last that passes.
         """
         low, high = self.gap.deviation
         with precise():
@@ -321,7 +321,7 @@ class Passing:
 
     @cached_property
     def chance(self) -> tuple[Fraction, Fraction]:
-        """Bounds of the probability that a position passes, given what all others do."""
+        """Bounds of the probability that a position passes, given all other positions."""
         with precise():
             low, high = (odds.exp() for odds in self.log_odds)
             return Fraction(low / (1 + low) * (1 - GUARD)), Fraction(high / (1 + high) * (1 + GUARD))

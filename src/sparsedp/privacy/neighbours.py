@@ -1,4 +1,4 @@
-"""What is promised: ε, δ, and between which inputs.
+"""What is promised: ε, δ, and the inputs between which they hold.
 
 Every mechanism works on integer counts and states its *step loss*: the largest change of the logarithm of any
 output's probability when one count changes by one. `Neighbours` turns that into ε (docs/privacy.md, "From steps to
@@ -49,8 +49,8 @@ class Neighbours:
     def check_spendable(self, epsilon: float) -> None:
         """`ParameterError` for more than can be spent.
 
-        Releasing with less in silence would be private, but books would be wrong: a ledger is debited with what was
-        asked for. And at such an ε there is no noise to speak of, so it is a slip (1000 for 1.000) more often than not.
+        Silently releasing with less would be private, but the books would be wrong: a ledger is debited with what was
+        requested. And at such an ε there is almost no noise, so it is usually a slip (1000 for 1.000).
         """
         if self._step_loss(epsilon) > LARGEST_STEP_LOSS:
             with precise(ROUND_FLOOR):
@@ -82,17 +82,17 @@ class Neighbours:
         return f"{kind} at ℓ1 distance at most {shown(self.sensitivity)}"
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with neighbours that were not planned here, if anything."""
         if self.sensitivity <= 0 or self.step <= 0:
             yield "sensitivity and step must be positive"
         if max(self.step.numerator, self.step.denominator) >= 1 << 53:
             yield "the step must be a ratio of integers below 2^53"
         if not self.real and (self.step != 1 or self.distance < 1):
-            yield "integer counts have step 1 and a distance of at least 1"
+            yield "integer counts must have step 1 and a distance of at least 1"
 
 
 def shown(value: Fraction) -> str:
-    """A number for people, also where it is no float."""
+    """A number for people to read, even if it does not fit a float."""
     try:
         return f"{float(value):g}"
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Numbers that a caller states, checked: what is wrong with them is said before any data is read."""
+"""Checks of the numbers that a caller states, made before any data is read."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def check_number(name: str, value: object) -> float:
 
 
 def positive_fraction(name: str, value: float | Fraction) -> Fraction:
-    """A positive number as the decimal that was written: 0.1 is one tenth."""
+    """A positive number as the decimal that it prints as: 0.1 is one tenth."""
     try:
         if isinstance(value, (bool, str, bytes)):
             raise TypeError
-        if isinstance(value, Rational):  # a NumPy integer too, whose arithmetic would overflow
+        if isinstance(value, Rational):  # including NumPy integers, whose arithmetic would overflow
             exact = Fraction(int(value.numerator), int(value.denominator))
         else:
             exact = Fraction(repr(float(value)))

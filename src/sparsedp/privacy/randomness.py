@@ -1,8 +1,8 @@
 """Random words, and exact samplers on top of them.
 
-Production words come from AES-256-CTR keyed by the operating system, a fresh key for every stream and again in
+Production words come from AES-256-CTR keyed by the operating system, with a fresh key for every stream and again in
 every forked child. Samplers compare words with the integer thresholds of `laws`; the number of words they consume
-depends on the noise at most (the rare high part of a geometric variable), never on the data.
+depends at most on the noise (the rare high part of a geometric variable), never on the data.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
 _MAX_WORD = np.uint64((1 << 64) - 1)
 
-# Draws are made in pieces of about this many words, so that they fit in a cache at any number of keys.
+# Draws are made in pieces of about this many words, so that they fit in a cache for any number of keys.
 _PIECE_WORDS = 1 << 18
 
 
-# How many forks lie between this process and its first ancestor. A child may have its parent's process id: the first
-# process of a container often has the same one as the process that made the container.
+# How many forks lie between this process and its first ancestor. A child may have the process id of its parent: the
+# first process of a container often has the same id as the process that made the container.
 _forks = 0
 
 
@@ -62,17 +62,17 @@ class Randomness:
     def _stream(self) -> tuple[threading.Lock, CipherContext]:
         """The keystream of this process and its lock: a child must not repeat its parent's, nor wait for its lock.
 
-        The thread that has the lock at the moment of a fork is not there in the child, to give it back.
+        A thread that holds the lock at the moment of a fork does not exist in the child: nothing would release it.
         """
         process = (os.getpid(), _forks)
         if process not in self._own:
             # A key is used for one stream only, so the counter may start at zero.
             keystream = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
-            self._own.setdefault(process, (threading.Lock(), keystream))  # of several threads, the first one's counts
+            self._own.setdefault(process, (threading.Lock(), keystream))  # the first of several threads wins
         return self._own[process]
 
     def part_streams(self) -> PartStreams:
-        """Streams of their own for the parts of a release."""
+        """Separate streams for the parts of a release."""
         return PartStreams(None, os.urandom(32))
 
     def words(self, count: int) -> Words:
@@ -106,7 +106,7 @@ class ReproducibleRandomness(Randomness):
         super().__init__()
 
     def part_streams(self) -> PartStreams:
-        """Other ones each time: releases that are made with the same stream must not have the same noise."""
+        """Different ones each time: releases made with the same stream must not have the same noise."""
         seed = f"{self._seed}, release {self.words(1)[0]:016x}"
         return PartStreams(seed, hashlib.sha256(f"sparsedp reproducible coins {seed}".encode()).digest())
 
@@ -115,7 +115,7 @@ class ReproducibleRandomness(Randomness):
 
 
 class KeyedRandomness(Randomness):
-    """A stream that can be had again by whoever has its key, which must be as secret as the data."""
+    """A stream that can be repeated by anyone who has its key, which must be as secret as the data."""
 
     def __init__(self, key: bytes) -> None:
         self._secret = key
@@ -127,7 +127,7 @@ class KeyedRandomness(Randomness):
 
 @dataclass(frozen=True)
 class PartStreams:
-    """Where the parts of a release get their randomness: fresh where they are built, or from the seed of a test."""
+    """The randomness for the parts of a release: fresh where they are built, or from the seed of a test."""
 
     seed: object
     secret: bytes = field(repr=False)
@@ -141,11 +141,11 @@ class PartStreams:
         return self._stream("rounding", part)
 
     def sizing(self, part: int) -> Randomness:
-        """The stream that rounds them for the estimate of the size, which has coins of its own."""
+        """The stream that rounds the values for the estimate of the size, which has its own coins."""
         return self._stream("sizing", part)
 
     def coins(self, part: int) -> Randomness:
-        """The stream that rounds them for both, the same coins each time it is asked for."""
+        """The stream that rounds the values for both, with the same coins at each call."""
         return KeyedRandomness(hashlib.sha256(b"coins" + self.secret + part.to_bytes(8, "little")).digest())
 
     def _stream(self, name: str, part: int) -> Randomness:
@@ -210,12 +210,12 @@ def two_sided(randomness: Randomness, law: TwoSided, count: int) -> npt.NDArray[
     step = np.int64(law.magnitude.period)
     for alive in _high_part(randomness, law.magnitude, count):
         grown = np.minimum(np.abs(out[alive]) + step, limit)
-        out[alive] = np.sign(out[alive]) * grown  # zero stays zero: its high part is drawn, and ignored
+        out[alive] = np.sign(out[alive]) * grown  # zero stays zero: its high part is drawn but ignored
     return out
 
 
 def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Positions whose high part grows by one more step, round after round until none is left."""
+    """Positions whose high part grows by one more step, round by round until none is left."""
     alive = np.arange(0)
     for piece in pieces(count):
         found = np.flatnonzero(randomness.words(piece.stop - piece.start) < np.uint64(law.tail))
@@ -225,12 +225,12 @@ def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[n
         alive = alive[randomness.words(len(alive)) < np.uint64(law.tail)]
 
 
-# A domain is visited in runs of this length: the end of a run is told from a gap that saturates at 2^64 - 1.
+# A domain is visited in runs of this length, so that the end of a run differs from a gap that saturates at 2^64 - 1.
 _RUN = 1 << 63
 
 
 def passing_positions(randomness: Randomness, law: Passing, begin: int, end: int) -> Words:
-    """The positions of [begin, end) that pass, ascending: time in their number, not in that of all."""
+    """The positions of [begin, end) that pass, ascending, in time proportional to their number, not to that of all."""
     return np.concatenate(
         [_passing_run(randomness, law, start, min(_RUN, end - start)) for start in range(begin, end, _RUN)]
     )
@@ -242,7 +242,7 @@ def _passing_run(randomness: Randomness, law: Passing, start: int, length: int) 
     batch = 16
     while True:
         gaps = geometric(randomness, law.gap, batch)
-        # The first position beyond the run is told by its gap or is below 2^64; those after it may wrap around.
+        # The first position beyond the run is recognised by its gap or is below 2^64; later ones may wrap around.
         positions = next_position + (np.cumsum(gaps + np.uint64(1)) - np.uint64(1))
         beyond = (gaps >= np.uint64(_RUN)) | (positions >= np.uint64(length))
         if beyond.any():

@@ -1,4 +1,4 @@
-"""Where releases meet other systems: Spark today.
+"""Connections to other systems: today Spark.
 
-Knows everything that a caller knows, and is known by nothing but the top of the package and the command line.
+Uses whatever a caller could use; only the top of the package and the command line use it.
 """

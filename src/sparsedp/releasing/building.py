@@ -60,25 +60,24 @@ def release(
     counts
         A mapping, a pair (keys, values), a pandas Series, a two-column table (key, value: pandas, polars, Arrow, also a
         LazyFrame or Dataset) or a SciPy sparse row, with `domain`. Keys are str, bytes or int; values of the same key
-        are summed. Or what `count` gives, which brings its sensitivity with it.
+        are summed. Or the result of `count`, which brings its sensitivity with it.
     epsilon, delta
         The privacy to spend. The release states the exact amounts, which are never larger.
     mechanism
         A name from `compare`, or "auto".
     nonzero, total
-        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding
-        and cost accuracy only when broken (for `compact` see there). Without them the size is
-        estimated.
+        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding,
+        and exceeding them costs only accuracy (for `compact` see there). Without them the size is estimated.
     sizing_share
-        The share of ε that estimates the size where it is needed and not public (`retrieval` always counts its keys
-        with noise); planned unless given.
+        The share of ε spent on estimating the size, if the size is needed and not public (`retrieval` always counts its
+        keys with noise). Planned unless given.
     upper
         A public bound on the values; larger ones are cut.
     domain
         Keys are the integers in [0, domain). Without it, keys are hashed to 64 bits.
     sensitivity
-        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all. 1 unless given; of
-        what `count` gives, the bound that was counted with.
+        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all. By default 1; for the
+        result of `count`, the bound that was counted with.
     step
         Values are real and are rounded at random to multiples of this step.
     signed
@@ -91,8 +90,8 @@ def release(
         Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See `Release.kept_keys`.
     key_type
         The kind of the keys: "text", "bytes" or "integer". A release answers for keys of one kind, which is published.
-        Columns have a type that tells it. Of a dict or a list the first key tells, and without any key they are taken
-        for text: state it if keys are not text and there may be none.
+        The type of a column determines it. For a dict or a list the first key does, and if there are no keys the kind
+        is text: state it if keys are not text and there may be none.
     ledger, dataset
         Debit the budget of a data set in this ledger, before any noise is drawn.
     options
@@ -119,7 +118,7 @@ def publish(
 
 
 def told(release: Release) -> Release:
-    """The release, with a warning if what is published says that it is overloaded."""
+    """The release, with a warning if what is published shows that it is overloaded."""
     if release.overload is not None:
         warnings.warn(f"this release is overloaded: {release.overload}", OverloadWarning, stacklevel=3)
     return release
@@ -127,7 +126,7 @@ def told(release: Release) -> Release:
 
 @dataclass(frozen=True)
 class _Data:
-    """The data, checked completely, with the ids of its keys; only the public hash seed has been drawn for them."""
+    """The data, checked completely, with the ids of its keys; only their public hash seed has been drawn so far."""
 
     pairs: Pairs
     ids: Words
@@ -137,13 +136,13 @@ class _Data:
 
     @classmethod
     def read(cls, counts: CountsLike, key_kind: KeyKind | None, drafted: Draft) -> _Data:
-        """`InputError` with the position of what is malformed."""
-        problem = drafted.request.problem  # values come on the grid of the request, whatever grid the mechanism has
+        """The data, or `InputError` with the position of what is malformed."""
+        problem = drafted.request.problem  # values are on the grid of the request, not on that of the mechanism
         bounded = as_bounded(counts)
         if bounded is not None and not drafted.request.covers(bounded):
             raise AssertionError("the draft promises more privacy than the bounds that the counts were made with")
         pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
-        if problem.keep_keys:  # ids and names come from the same
+        if problem.keep_keys:  # ids and names come from the same rows
             pairs = replace(pairs, keys=rereadable_keys(pairs.keys))
         randomness = fresh_randomness()
         space = KeySpace.draw(None if problem.hashed else problem.domain, randomness)
@@ -155,7 +154,7 @@ class _Data:
         if partition.parts == 1:
             return [slice(None) if self.rows is None else self.rows]
         part_of = partition.part_of(self.ids if self.rows is None else self.ids[self.rows])
-        order = np.argsort(part_of, kind="stable")  # what ascends by id still does within a part
+        order = np.argsort(part_of, kind="stable")  # stable: ids that ascend still ascend within a part
         edges = np.searchsorted(part_of[order], np.arange(1, partition.parts))
         del part_of
         rows = order if self.rows is None else self.rows[order]
@@ -170,7 +169,7 @@ class _Data:
 
 
 def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
-    """One part after the other; with a path, its arrays are on disk before the next part is built."""
+    """Build one part after the other; with a path, its arrays are on disk before the next part is built."""
     randomness, space = data.randomness, data.space
     partition = drafted.draw_partition(randomness)
     shares = data.by_part(partition)

@@ -2,7 +2,7 @@
 
 Equal ids are brought together once (`Sums`), rounded to the grid, cut to what is public, and split by their signs
 (`Cells`). Keys that will be named if they are stored are never brought together by their ids: a key may be named only
-because its own noisy count reached the threshold (docs/privacy.md, "Kept keys"). That is true of keys, not of
+because its own noisy count reached the threshold (docs/privacy.md, "Kept keys"). This holds for keys, not for
 fingerprints: a rare key that shares its fingerprint with a frequent one must stay unnamed.
 """
 
@@ -45,7 +45,7 @@ class Cells:
         return replace(self, ids=self.ids[which], counts=self.counts[which])
 
     def by_sign(self) -> tuple[Self, Self]:
-        """The positive ones, and the negative ones negated."""
+        """The cells with positive counts, and those with negative counts, negated."""
         negative = self[self.counts < 0]
         return self[self.counts > 0], replace(negative, counts=-negative.counts)
 
@@ -56,7 +56,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class NamedCells(Cells):
-    """Cells of distinct keys that are known; keys may share an id."""
+    """Cells of distinct, known keys; keys may share an id."""
 
     keys: Any  # the caller's collection
     rows: Rows  # where in it each key is
@@ -65,26 +65,26 @@ class NamedCells(Cells):
         return replace(super().__getitem__(which), rows=self.rows[which])
 
     def published(self, built: Built) -> Arrays:
-        """With the names of those that are stored."""
+        """What is published, with the names of the keys that are stored."""
         stored = self[built.stored]
         return keep(built.arrays, stored.ids, take(self.keys, stored.rows))
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Distinct ids, ascending, and what belongs to each: an integer, or a run of reals.
+    """Distinct ids, ascending, and the values of each: an integer, or a run of reals.
 
     Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
     """
 
     ids: Words
     values: Values
-    starts: npt.NDArray[np.int64] | None  # of the runs of reals; None where each has one value
+    starts: npt.NDArray[np.int64] | None  # of the runs of reals; None if each id has one value
     unit: Fraction  # what an integer value stands for
 
     @classmethod
     def of(cls, ids: Words, values: Values, unit: Fraction) -> Sums:
-        """The values of equal ids together, in arrays of their own."""
+        """The values of equal ids brought together, in new arrays."""
         if values.dtype.kind == "i":
             ids, counts = _sorted(ids, aligned(values, np.int64))
             distinct = _native.sum_runs(ids, counts, LARGEST_COUNT)
@@ -99,7 +99,7 @@ class Sums:
         return cls(ids[starts], reals, starts, unit)
 
     def counts(self, neighbours: Neighbours, randomness: Randomness) -> Counts:
-        """The sums on the grid; with fresh coins at each call, where they have to be rounded."""
+        """The sums on the grid; if they have to be rounded, each call uses fresh coins."""
         if self.values.dtype.kind == "i":
             counts = self.values.view(np.int64)
             return round_integers(counts, int(neighbours.step / self.unit), randomness) if neighbours.real else counts
@@ -109,21 +109,21 @@ class Sums:
         return round_sums_to_grid(reals, self.starts, neighbours.step, randomness)
 
     def cells(self, counts: Counts, upper: int | None) -> Cells:
-        """The counts cut to ±upper, and to ±2^61; zeros are gone. The arrays are used up."""
+        """The counts cut to ±upper and to ±2^61, without zeros. The input arrays are overwritten."""
         left = _native.cut_pairs(self.ids, counts, LARGEST_COUNT if upper is None else upper)
         return Cells(self.ids[:left], counts[:left])
 
 
 @dataclass(frozen=True)
 class NamedSums(Sums):
-    """The values of keys that are told apart to the end, each on its own whatever id it has."""
+    """The values of keys that stay separate to the end, whatever their ids."""
 
     keys: Any
     rows: Rows
 
     @classmethod
     def of_rows(cls, ids: Words, values: Values, unit: Fraction, keys: Any, rows: Rows) -> NamedSums:
-        """The values at some rows, which ascend by id."""
+        """The values of some rows, which ascend by id."""
         own = values[rows]
         if own.dtype.kind == "i":
             own.clip(-LARGEST_COUNT, LARGEST_COUNT, out=own)
@@ -136,7 +136,7 @@ class NamedSums(Sums):
 
 
 def distinct_rows(ids: Words, keys: Any) -> Rows:
-    """The rows ascending by id, or `InputError` if a key has several; only equal ids can be of one key."""
+    """The rows ascending by id, or `InputError` if a key has several; only rows with equal ids can share a key."""
     ids, rows = _native.sort_pairs(ids, np.arange(len(ids), dtype=np.int64))
     same = ids[1:] == ids[:-1]
     if same.any():

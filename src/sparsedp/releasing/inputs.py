@@ -1,8 +1,8 @@
-"""What callers hand in: dicts, pairs, pandas, polars, Arrow, SciPy rows → ids and integer counts.
+"""The caller's input: dicts, pairs, pandas, polars, Arrow, SciPy rows → ids and integer counts.
 
 All of the data is checked before any noise is drawn; only the public hash seed comes earlier. Values are taken exactly
 or refused; messages name a position, and show no cell. A key that occurs several times counts with the sum of its
-values, as in a sparse matrix. Values become integer cells of the grid here, so nothing to the right knows floats.
+values, as in a sparse matrix. Values become integer cells of the grid here, so no later room handles floats.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_DOUBLE = ("must be exactly a 64-bit float", "convert it to int or float firs
 
 @dataclass(frozen=True)
 class Pairs:
-    """Keys as they came, and values that were checked."""
+    """Keys as the caller passed them, and checked values."""
 
     keys: object
     values: npt.NDArray[np.float64] | Counts
@@ -47,17 +47,17 @@ class Pairs:
 
 
 def read_pairs(counts: CountsLike, signed: bool, step: Fraction | None) -> Pairs:
-    """Keys and checked values of any supported container, reals if there is a step; nothing is drawn yet."""
-    if (bounded := as_bounded(counts)) is not None:  # checked when they were counted, and sums of whole units
+    """Keys and checked values of any supported container, reals if there is a step; no randomness is drawn yet."""
+    if (bounded := as_bounded(counts)) is not None:  # already checked, and sums of whole units
         return Pairs(bounded.keys, bounded.units, unit=bounded.unit)
     keys, values = _split(counts)
     return Pairs(keys, check_values(values, signed, step))
 
 
 def check_row(counts: CountsLike, domain: int | None) -> None:
-    """`ParameterError` for a sparse row without a stated domain, which is published.
+    """`ParameterError` for a sparse row without a stated domain: the domain is published.
 
-    The row's own length is no substitute: SciPy takes it from the largest index, which is data.
+    The row's own length is not a substitute: SciPy takes it from the largest index, which is data.
     """
     if domain is None and has(counts, "tocoo"):
         raise ParameterError(
@@ -90,7 +90,7 @@ def _split(counts: CountsLike) -> tuple[object, object]:
 
 
 def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDArray[np.float64] | Counts:
-    """The values as int64, or as float64 if there is a step; `InputError` with the position of a bad one."""
+    """The values as int64, or as float64 if there is a step; `InputError` with the position of a bad value."""
     array = _as_numpy(values)
     if array.ndim != 1:
         raise InputError(f"values must be one-dimensional, got {array.ndim} dimensions")
@@ -117,10 +117,10 @@ def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDA
 
 
 def _as_doubles(array: np.ndarray) -> npt.NDArray[np.float64]:
-    """Finite floats of any width as doubles, if they are exactly that: rounded, one count could become two."""
+    """Finite floats of any width as doubles, if that is exact: rounding could turn one count into two."""
     if array.dtype.itemsize <= 8:
         return array.astype(np.float64, copy=False)
-    with np.errstate(over="ignore"):  # what overflows is not equal, and refused
+    with np.errstate(over="ignore"):  # a value that overflows is not equal, and is refused
         doubles = array.astype(np.float64, copy=False)
     _refuse(doubles != array, *_NO_DOUBLE)
     return doubles
@@ -139,7 +139,7 @@ def _beyond_63_bits(array: np.ndarray) -> npt.NDArray[np.bool_]:
 
 
 def _largest_real(step: Fraction) -> float:
-    """The largest float that rounds to at most 2^63 - 1 steps, whichever way it goes."""
+    """The largest float that rounds to at most 2^63 - 1 steps, in either direction."""
     exact = ((1 << 63) - 1) * step
     nearest = float(exact)
     return nearest if nearest <= exact else math.nextafter(nearest, 0)
@@ -155,19 +155,19 @@ def _as_numpy(values: Any) -> np.ndarray:
         raise InputError(f"values must be one column, got a table ({type(values).__name__}); pass one of its columns")
     if not isinstance(column, (list, tuple)):
         raise InputError(f"values must be a sequence of numbers, got {type(values).__name__}")
-    # NumPy would make one type of a mixture: floats of large integers, ones of True, strings of everything.
+    # NumPy would force a mixture into one type: large integers into floats, True into 1, or everything into strings.
     values = list(column)
     kinds = set(map(type, values))
     if kinds == {float}:
         return np.array(values)
     if kinds == {int}:
-        with suppress(OverflowError):  # then one of them is named below
+        with suppress(OverflowError):  # the offending value is named below
             return np.array(values, np.int64)
     return _from_objects(values)
 
 
 def _from_objects(values: list[Any]) -> np.ndarray:
-    """Python numbers as int64, or as float64 when there is a float among them; or tell where the culprit is."""
+    """Python numbers as int64, or as float64 if one of them is a float; `InputError` with the position of a bad one."""
     numbers = [_number(value, position) for position, value in enumerate(values)]
     if not any(isinstance(number, float) for number in numbers):
         _refuse_beyond(numbers, (1 << 63) - 1, "must be below 2^63; use a larger unit")
@@ -177,8 +177,8 @@ def _from_objects(values: list[Any]) -> np.ndarray:
 
 
 def _number(value: Any, position: int) -> int | float:
-    """The same number as a Python int, if it is an integer, or float."""
-    if isinstance(value, (bool, np.timedelta64)):  # both are integers to Python and NumPy
+    """The same number as a Python int if it is an integer, otherwise as a float."""
+    if isinstance(value, (bool, np.timedelta64)):  # both count as integers to Python and NumPy
         pass
     elif isinstance(value, (int, np.integer)):
         return int(value)
@@ -196,10 +196,10 @@ def _number(value: Any, position: int) -> int | float:
 
 
 def _rational(value: Decimal | Fraction) -> int | float | None:
-    """The same number as an int or a float, if it is one; a number that is too large, or NaN, for what is no count."""
+    """The same number as an int or a float, if that is exact. What cannot be a count becomes a huge number or NaN."""
     if isinstance(value, Decimal) and not value.is_finite():
         return math.nan
-    large = 1 << 64  # before anything of the size of 10 ** exponent is made
+    large = 1 << 64  # checked before any integer as large as 10 ** exponent is computed
     if not -large < value < large:
         return large if value > 0 else -large
     if int(value) == value:
@@ -220,12 +220,12 @@ def _refuse(bad: npt.NDArray[np.bool_], must: str, fix: str) -> None:
 
 
 def key_ids(pairs: Pairs, space: KeySpace, stated: KeyKind | None = None) -> tuple[Words, KeySpace]:
-    """The ids of the keys, one for each value, and the space that knows their kind."""
+    """The ids of the keys, one for each value, and the key space with their kind."""
     with task("Reading keys", len(pairs.values)) as advance:
         ids, kind = space.read(pairs.keys)
         advance(len(ids))
     if len(ids) != len(pairs.values):
-        raise InputError(f"keys and values must be equally many, got {len(ids)} keys and {len(pairs.values)} values")
+        raise InputError(f"there must be as many keys as values, got {len(ids)} keys and {len(pairs.values)} values")
     wanted = space.kind or stated
     if wanted is not None and kind not in (wanted, None):
         raise KeyTypeError(f"keys must be of the stated kind, {wanted}, got {kind} keys; convert them, or state theirs")
@@ -233,7 +233,7 @@ def key_ids(pairs: Pairs, space: KeySpace, stated: KeyKind | None = None) -> tup
 
 
 def check_key_type(key_type: str | None, hashed: bool) -> KeyKind | None:
-    """The kind of keys that was asked for, or `ParameterError`."""
+    """The requested kind of keys, or `ParameterError`."""
     if key_type is None:
         return None
     if key_type not in KEY_KINDS:

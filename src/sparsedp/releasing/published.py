@@ -1,4 +1,4 @@
-"""A published release: it answers for any key, and is saved and loaded."""
+"""A published release: it answers for any key, and can be saved and loaded."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ class Release(Contents):
 
     @property
     def filled(self) -> bool:
-        """Whether it tells the counts of keys that are not stored; if not, those are answered 0 (see `overload`)."""
+        """Whether it estimates counts of keys that are not stored; if not, it answers 0 for them (see `overload`)."""
         return all(plan.filled for plan in self._observed)
 
     @property
     def overload(self) -> str | None:
-        """What the release says about itself if it is far fuller than it was planned for; else None."""
+        """A message if the release shows that it is far fuller than it was planned for; otherwise None."""
         return next((plan.overload for plan in self._observed if plan.overload is not None), None)
 
     @property
@@ -82,7 +82,7 @@ class Release(Contents):
 
     @cached_property
     def nbytes(self) -> int:
-        """Bytes of the file, or of all files, that `save` writes."""
+        """The size in bytes of the file, or of all files, that `save` writes."""
         return files.nbytes(self)
 
     def __getitem__(self, key: Key) -> float:
@@ -97,13 +97,13 @@ class Release(Contents):
     def lookup(
         self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
     ) -> Floats:
-        """Estimates for many keys at once: a list, a NumPy array, an Arrow, pandas or polars column.
+        """Estimates for many keys at once, given as a list, a NumPy array, or an Arrow, pandas or polars column.
 
         `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers). Its
-        median has the prior "balanced", by default: no count is answered much worse than dense noise would answer it.
-        Other priors are "flat", and for `tight-alp` and `retrieval` one that is "fitted" to the release: a law of the
-        counts of keys that occur, for tables of many keys. The other mechanisms have "paper" and "flat" only. `clamp`
-        cuts estimates to [0, upper].
+        median uses the prior "balanced" by default: no count is answered much worse than dense noise would answer it.
+        Other priors are "flat" and, for `tight-alp` and `retrieval`, one "fitted" to the release: a law of the counts
+        of keys that occur, for tables of many keys. The other mechanisms have "paper" and "flat" only. `clamp` cuts
+        estimates to [0, upper].
         """
         if (
             isinstance(keys, np.ndarray)
@@ -112,7 +112,7 @@ class Release(Contents):
             and keys.dtype.kind in "iu"
             and self.key_space.seed
         ):
-            # By pieces whose fingerprints stay in the cache.
+            # In pieces whose fingerprints stay in the cache.
             estimates = np.empty(len(keys))
             for start in range(0, len(keys), _PIECE):
                 ids = self.key_space.ids(keys[start : start + _PIECE])
@@ -123,8 +123,8 @@ class Release(Contents):
     def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
 
-        `tight-alp` gives those counts that what is published does not reject, the other mechanisms the guaranteed
-        bounds of the paper. The prior tells only which answer they must hold too.
+        `tight-alp` gives the counts that are not rejected by what is published, the other mechanisms the guaranteed
+        bounds of the paper. The prior only determines which answer the bounds must also contain.
         """
         _check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
@@ -140,9 +140,9 @@ class Release(Contents):
         return self.plan.clamp(low) * self._step, self.plan.clamp(high) * self._step
 
     def sum(self, keys: object) -> Sum:
-        """The sum over keys, with its standard error, from unclamped estimates: errors of many keys cancel.
+        """The sum over keys, with its standard error, from unclamped estimates, so that errors of many keys cancel.
 
-        With `retrieval` and `laplace` it is unbiased. With `tight-alp` it nearly is: what bias may be left, a few
+        With `retrieval` and `laplace` it is unbiased. With `tight-alp` it nearly is: any bias that is left, a few
         hundredths of a noise scale for each key, is part of the standard error. The other mechanisms have no sums.
         """
         ids = self.key_space.ids(keys)
@@ -157,14 +157,14 @@ class Release(Contents):
         """The explicitly stored keys and their values, ascending by key."""
         tables = [(sign, table) for sign, side in zip((1, -1), self.sides, strict=False) for table in tables_of(side)]
         for _, table in tables:
-            _ = table.index  # which is refused if a file has the ids in disorder
+            _ = table.index  # refuses a file whose ids are out of order
         keys = np.concatenate([np.empty(0, np.uint64), *(table.ids for _, table in tables)])
         values = np.concatenate([np.empty(0, np.int64), *(sign * table.values for sign, table in tables)])
         order = np.argsort(keys, kind="stable")
         return Stored(keys[order], values[order] * self._step)
 
     def kept_keys(self) -> list[Key]:
-        """The stored keys as they were, in the order of `stored()`; for releases with `keep_keys` only."""
+        """The original stored keys, in the order of `stored()`; only for releases with `keep_keys`."""
         if not self.plan.problem.keep_keys:
             raise ParameterError("this release knows its stored keys by their hashes only; build it with keep_keys")
         tables = [arrays for side in self.sides for arrays in side]
@@ -176,10 +176,10 @@ class Release(Contents):
         """The n largest estimates with their intervals: of the candidates, or else of the stored keys.
 
         Candidates are keys as in `lookup`; each is listed once. Stored keys are listed by their names if the release
-        kept them (`keep_keys`) or has integer keys of a `domain`, and else as `Fingerprint`, which names nothing.
+        kept them (`keep_keys`) or has integer keys of a `domain`, and otherwise as `Fingerprint`, which names nothing.
         `laplace` stores every key of its domain. Mechanisms that store none need candidates. Keys that are not stored
-        are not seen here: what is stored is large, or is there by chance. Estimates and intervals are those of the
-        prior "fitted", where the mechanism has it.
+        are not seen here: a stored key is large, or was stored by chance. Estimates and intervals are those of the
+        prior "fitted", if the mechanism has it.
         """
         count = whole_number("n", n)
         _check_confidence(confidence)
@@ -198,7 +198,7 @@ class Release(Contents):
     def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
         """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate, low, high.
 
-        They are those of the prior "fitted", where the mechanism has it.
+        They are those of the prior "fitted", if the mechanism has it.
         """
         keys = rereadable_keys(keys)
         prior = self.table_prior
@@ -206,7 +206,7 @@ class Release(Contents):
 
     @property
     def table_prior(self) -> str:
-        """The prior of `top` and `to_pandas`: "fitted" where the mechanism has it."""
+        """The prior of `top` and `to_pandas`: "fitted" if the mechanism has it."""
         return "fitted" if "fitted" in self._readers[0].priors else "flat"
 
     def _stored_ids(self) -> Words:
@@ -224,7 +224,7 @@ class Release(Contents):
         return named if self.key_space.seed is None else [Fingerprint(id) for id in named]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the release to one file, which appears under its name when it is complete and on disk.
+        """Write the release to one file, which appears under its name only when it is complete and on disk.
 
         An older file of that name is replaced. A release of several parts becomes a new directory.
         """
@@ -255,7 +255,7 @@ class Release(Contents):
             first *= self._step
         return first
 
-    # A release answers for any key, so it has no members. Without these Python would try the keys 0, 1, 2, … for ever.
+    # A release answers for any key, so it has no members. Without these, Python would try the keys 0, 1, 2, … forever.
 
     def __iter__(self) -> NoReturn:
         raise _no_members("iterated over")
@@ -272,7 +272,7 @@ class Release(Contents):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         if dtype != np.dtype(object):
             raise _no_members("made an array")
-        whole = np.empty((), object)  # as an object among others
+        whole = np.empty((), object)  # inside an array of objects
         whole[()] = self
         return whole
 
@@ -299,8 +299,8 @@ def _no_members(what: str) -> TypeError:
 def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> Release:
     """Open a release: a file, or a directory of parts.
 
-    Its header is checked completely, exact ε and δ included, and its arrays are mapped, so opening takes milliseconds
-    and no memory at any size. `verify` also checks every byte of the arrays.
+    Its header is checked completely, including the exact ε and δ. Its arrays are memory-mapped, so opening takes
+    milliseconds and no memory at any size. `verify` also checks every byte of the arrays.
 
     `allow_reproducible` opens releases that were built with the test-only randomness and protect nobody.
     """
@@ -314,7 +314,7 @@ def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> R
 
 
 def verify(path: str | os.PathLike[str]) -> None:
-    """`FormatError` unless every byte of a saved release is as it was written, and its guarantee is what it states."""
+    """`FormatError` unless every byte of a saved release is as it was written and its guarantee is what it states."""
     files.verify(Path(path))
 
 
@@ -323,8 +323,8 @@ def _from_bytes(content: bytes) -> Release:
 
 
 def _reopen(path: str, digest: str) -> Release:
-    """The release that was pickled by its path, or `FormatError` if there is another one now."""
-    opened = load(path, allow_reproducible=True)  # whoever pickled it had opened it
+    """The release that was pickled by its path, or `FormatError` if another one is there now."""
+    opened = load(path, allow_reproducible=True)  # it was open when it was pickled
     if opened.source is None or opened.source.digest != digest:
         raise FormatError(f"{path} has been replaced since the release was pickled")
     return opened

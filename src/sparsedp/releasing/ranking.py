@@ -20,7 +20,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """The hash of a key whose name a release does not know. It is no key: lookups refuse it."""
+    """The hash of a key whose name a release does not know. It is not a key, and lookups refuse it."""
 
     id: int
 
@@ -44,14 +44,14 @@ class Ranking(NamedTuple):
 
 
 def largest(ids: Words, estimates: Floats, count: int) -> Rows:
-    """The rows of the largest estimates, descending, each id once; of equal estimates the first."""
+    """The rows of the largest estimates, descending, each id once; among equal estimates the first wins."""
     order = np.argsort(-estimates, kind="stable")
     _, first = np.unique(ids[order], return_index=True)
     return order[np.sort(first)[:count]]
 
 
 def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
-    """Keys and what is known of them as a pandas DataFrame."""
+    """Keys, estimates and intervals as a pandas DataFrame."""
     try:
         import pandas
     except ImportError:
@@ -59,6 +59,6 @@ def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
     if is_arrow(keys):
         keys = keys.to_pylist() if is_a(keys.type, "pyarrow", "DictionaryType") else keys.to_pandas()
     if isinstance(keys, (list, tuple)):
-        # By itself pandas makes floats of integers from both ends of 64 bits.
+        # By default pandas turns integers from both ends of 64 bits into floats.
         keys = pandas.Series(list(keys), dtype=object).infer_objects()
     return pandas.DataFrame({"key": keys, "estimate": estimates, "low": low, "high": high})

@@ -5,12 +5,12 @@ least
 
     (1 - spread) · max_c ratio(c) + spread · Σ_c base(c) · ratio(c),
 
-where ratio(c) is the expected error of a key of count c, stored or not, in units of what dense geometric noise at the
-same ε, clamped at 0, would have. The maximum alone would be lazy: wherever it is not attained, any answer would do.
+where ratio(c) is the expected error of a key of count c, stored or not, in units of the error of dense geometric noise
+at the same ε, clamped at 0. The maximum alone would be lazy: wherever it is not attained, any answer would do.
 
 This is a game. An opponent puts weights on the counts, and the best answers to weights are weighted medians. The
-opponent learns by multiplicative weights, and as errors are convex, the *average* answer over the rounds is nearly the
-best there is. All of it reads what is published, so it costs no privacy. Sums of floats differ between machines in
+opponent learns by multiplicative weights, and as errors are convex, the *average* answer over the rounds is nearly
+optimal. All of this reads only what is published, so it costs no privacy. Sums of floats differ between machines in
 their last digits, so a release publishes the values.
 """
 
@@ -28,9 +28,9 @@ from .._util.lazy import cached_property
 Floats = npt.NDArray[np.float64]
 
 ROUNDS = 320
-LEARNING_RATE, FAST_ROUNDS = 0.8, 100  # the rate falls after so many rounds, or hard games would swing for ever
+LEARNING_RATE, FAST_ROUNDS = 0.8, 100  # the rate falls after this many rounds, or hard games would oscillate forever
 LEAST_SPREAD, LARGEST_SPREAD = 0.2, 0.5
-LEAST_ERROR = 1e-3  # of dense noise, in cells: at a large ε it has next to none, and all else would be infinitely worse
+LEAST_ERROR = 1e-3  # of dense noise, in cells: at a large ε it is almost zero, and all else would be infinitely worse
 MANY_PATTERNS = 128
 FEW_COUNTS = 64
 
@@ -44,7 +44,7 @@ def dense_error(rate: float, counts: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Game:
-    """Counts against patterns: what every answer costs every count."""
+    """Counts against patterns: the cost of every answer for every count."""
 
     counts: Floats  # ascending from 0
     rate: float  # of the noise
@@ -58,7 +58,7 @@ class Game:
 
     @property
     def _apart(self) -> float:
-        """How far one count is from the next in noise scales, up to one: 1 if keys of count one can be noticed."""
+        """The distance of one count from the next in noise scales, at most 1, which means that count one is visible."""
         return min(1.0, self.rate)
 
     @property
@@ -78,14 +78,14 @@ class Game:
     def base(self) -> Floats:
         """The weights that the opponent does not choose: `start`, or Zipf's law of the counts of present keys.
 
-        Most present keys have small counts. It is worth to tell them from absent ones where the noise allows it.
+        Most present keys have small counts. It is worth telling them from absent keys if the noise allows it.
         """
         present = -np.diff(1 / (1 + self.counts), prepend=1.0)
         weights: Floats = (1 - self._apart) * self.start + self._apart * present / present.sum()
         return weights
 
     def ratios(self, values: Floats) -> Floats:
-        """The expected error of each count, in errors of dense noise, when patterns have these values."""
+        """The expected error of each count, in units of the error of dense noise, if patterns have these values."""
         errors: Floats = (self.unstored * np.abs(values - self.counts[:, None])).sum(axis=1) + self.stored
         return errors / self.dense
 
@@ -107,15 +107,15 @@ class Game:
             answer = game.counts[np.count_nonzero(work < 0.5 * work[:, -1:], axis=1)]
             np.abs(np.subtract(answer[:, None], game.counts, out=work), out=work)
             ratios = np.einsum("pc,pc->c", cost, work) + fixed
-            scale = scale or float(weights @ ratios)  # the same in all rounds, or they would not add up
+            scale = scale or float(weights @ ratios)  # the same in all rounds, so that they can be added
             learned += LEARNING_RATE / math.sqrt(1 + t / FAST_ROUNDS) * ratios / scale
-            total += t * answer  # later rounds know more
+            total += t * answer  # later rounds are better
         return total / (rounds * (rounds + 1) / 2)
 
     def bound(self) -> float:
-        """A lower bound on the objective, fast: what the best answers to two guesses of the opponent's weights cost.
+        """A fast lower bound on the objective: the cost of the best answers to two guesses of the opponent's weights.
 
-        The worst counts are the small ones, which other keys in their cells hide, or where cells are roomy those in the
+        The worst counts are the small ones, which other keys in their cells hide, or, if cells are roomy, those in the
         middle.
         """
         small = np.exp(-self.rate * self.counts / 4)
@@ -125,14 +125,14 @@ class Game:
     def _cost_of_best(self, guess: Floats) -> float:
         weights = self._mixed(guess)
         cumulative = self.unstored * (weights / self.dense)[:, None]
-        # Row by row: planning asks for dozens of these, and np.cumsum along columns takes several times as long.
+        # Row by row: planning needs dozens of these, and np.cumsum along columns takes several times as long.
         for before, row in pairwise(cumulative):
             row += before
         medians = self.counts[(cumulative < 0.5 * cumulative[-1]).sum(axis=0)]
         return float(weights @ self.ratios(medians))
 
     def _mixed(self, chosen: Floats) -> Floats:
-        """The opponent's weights with those that it does not choose."""
+        """The opponent's weights, mixed with those that it does not choose."""
         weights: Floats = (1 - self.spread) * (chosen / chosen.sum()) + self.spread * self.base
         return weights
 

@@ -17,8 +17,8 @@ from ..privacy.laws import TwoSided, log_bounds
 from ..privacy.randomness import Randomness, Words
 from .table import Counts, threshold_fits
 
-# Buckets err by less than two of 2^b numbers: with 2^17 in the smallest that costs less than 2^-15 of loss, and with
-# 2^7, which a tiny δ may need, less than 2^-5.
+# Buckets err by less than two of 2^b numbers. If the smallest has 2^17 of them, this costs a loss of less than 2^-15;
+# if it has 2^7, which a tiny δ may need, less than 2^-5.
 WANTED_BUCKET_BITS, SMALLEST_BUCKET_BITS = 17, 7
 
 MOST_BUCKETS = 1 << 13  # noisy values up to the threshold; plans stay well below
@@ -36,7 +36,7 @@ class NoiseBuckets:
     @classmethod
     def plan(cls, noise: TwoSided, threshold: int) -> NoiseBuckets:
         """The fewest whole bytes that keep every bucket large; values below the mirror image of T are cut."""
-        chance = noise.probability(threshold - 1)  # which may be too small for a float
+        chance = noise.probability(threshold - 1)  # may be too small for a float
         rarest = math.log2(chance.denominator) - math.log2(chance.numerator)
         bits = 8 * math.ceil((rarest + WANTED_BUCKET_BITS) / 8)
         if bits > 64 >= rarest + SMALLEST_BUCKET_BITS:
@@ -46,7 +46,7 @@ class NoiseBuckets:
     @cached_property
     def ends(self) -> list[int]:
         """Numbers below ends[i] decode to at most lowest + i: P[η <= v | η < T] · 2^bits, less than two off."""
-        extra = 1 << 64  # so that the floors of all values together are less than one off
+        extra = 1 << 64  # keeps the floors of all values together less than one off
         scale = Fraction(extra << self.bits) / (1 - self.noise.at_least(self.threshold))
         side = math.floor(self.noise.one_side * scale)
         at_zero = math.floor(self.noise.at_zero * scale)
@@ -65,7 +65,7 @@ class NoiseBuckets:
     @cached_property
     def zero_loss(self) -> Decimal:
         """The largest |ln(P[v | count 1] / P[v | count 0])| over values that are not stored, rounded up."""
-        scale = 1 << (self.bits + 256)  # masses are floors, less than two off, of integers of 2^200 and more
+        scale = 1 << (self.bits + 256)  # masses are floors of integers of at least 2^200, less than two off
         side, at_zero = math.floor(self.noise.one_side * scale), math.floor(self.noise.at_zero * scale)
         masses = [math.floor(self.noise.at_least(1 - self.lowest) * scale)]  # 1 + η <= lowest
         for v in range(self.lowest + 1, self.threshold):
@@ -85,10 +85,10 @@ class NoiseBuckets:
         return starts[index] + _native.uniform_below(widths[index], randomness.words(2 * len(values)))
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with buckets that were not planned here, if anything."""
         if not 2 <= self.threshold <= MOST_BUCKETS or not threshold_fits(self.noise, self.threshold):
             yield "the threshold is out of range"
         elif self.lowest != 1 - self.threshold or self.bits not in range(8, 65, 8):
-            yield "values must be symmetric, numbers of 8, 16, … 64 bits"
+            yield "values must be symmetric, and numbers must have 8, 16, … 64 bits"
         elif min(self.widths) < 1:
             yield "every value must have a number"

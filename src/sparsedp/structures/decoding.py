@@ -1,12 +1,12 @@
 """Patterns of noisy symbols → estimates: likelihoods, priors, posterior medians, means and intervals.
 
-Everything here reads what is published, so it costs no privacy. A key's symbols are independent given its count and
-what other keys put into its cells, so the likelihood of a pattern is a product over levels of
+Everything here reads only what is published, so it costs no privacy. A key's symbols are independent given its count
+and what other keys put into its cells, so the likelihood of a pattern is a product over levels of
 
     P[symbol | count] = Σ_o load(o) · P[symbol | max(height of the count, o)],
 
 where load is the law of the height that other keys leave in a cell. It is read off the published symbols by
-deconvolution. A key that is not in the table also tells that its noisy count was below the threshold.
+deconvolution. If a key is not in the table, its noisy count was below the threshold, which is information too.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _ROUNDS = 300
 
 
 def poisson_load(cells: int, keys_above: Floats) -> Floats:
-    """The law of the largest height in a cell, when keys_above[h] keys of this level are higher than h."""
+    """The law of the largest height in a cell, if keys_above[h] keys of this level are higher than h."""
     at_most = np.exp(-keys_above / cells)
     at_most[-1] = 1.0
     return np.diff(at_most, prepend=0.0)
 
 
 def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
-    """The law of heights that best explains the symbols of all cells: expectation maximisation from a flat start."""
+    """The law of heights that best explains the symbols of all cells, by expectation maximisation from a flat start."""
     seen = symbol_counts / symbol_counts.sum()
     load = np.full(level.height + 1, 1 / (level.height + 1))
     for _ in range(_ROUNDS):
@@ -59,7 +59,7 @@ class Decoder:
     loads: Loads
     grid: npt.NDArray[np.int64]
     unstored: Floats  # P[not stored | count], for each count of the grid
-    fitted: Floats = field(default_factory=lambda: np.empty(0))  # weights of the counts of the grid, if they are fitted
+    fitted: Floats = field(default_factory=lambda: np.empty(0))  # weights of the counts of the grid, if fitted
 
     @cached_property
     def likelihood(self) -> Floats:
@@ -68,7 +68,7 @@ class Decoder:
         for level, load in zip(self.ladder.levels, self.loads, strict=True):
             heights = np.clip(self.grid - level.start, 0, level.height)
             at_most = np.cumsum(load)[heights, None]
-            above = np.zeros((level.height + 2, level.symbols))  # [h]: of other keys' heights from h on
+            above = np.zeros((level.height + 2, level.symbols))  # [h]: for other keys' heights from h on
             np.cumsum((load[:, None] * level.law)[::-1], axis=0, out=above[-2::-1])
             own = at_most * level.law[heights] + above[heights + 1]
             joint = (own[:, :, None] * joint[:, None, :]).reshape(len(self.grid), -1)
@@ -102,8 +102,8 @@ class Decoder:
     def intervals(self, failure: float) -> tuple[Floats, Floats]:
         """Bounds of every pattern, each side missed with at most half of the failure probability.
 
-        They hold the counts that the pattern does not reject, patterns being ordered by their posterior mean under the
-        flat prior; this covers every count with the confidence asked for, not only on average.
+        They contain the counts that the pattern does not reject, with patterns ordered by their posterior mean under
+        the flat prior; this covers every count with the requested confidence, not only on average.
         """
         statistic = self.estimates("mean", "flat")
         order = np.argsort(statistic, kind="stable")

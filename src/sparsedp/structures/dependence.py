@@ -8,7 +8,7 @@ one segment of m equally likely slots has a probability P_t that does not increa
 (docs/privacy.md, "Retrieval"). So a given row is a sum of some of k others with probability at most
 Σ_{t even} C(k, t - 1) P_t^q. Everything is computed with 40 digits, in logarithms below 10^13; the fewer than 100
 operations behind one of them err by less than 10^-24 together, and each is raised by 10^-20. Floats only choose y and
-where to cut the sum, which no choice makes wrong.
+where to cut the sum; no choice can make the bound wrong.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from functools import lru_cache
 _DIGITS = Context(prec=40)
 _RAISED = Decimal("1e-20")
 _SINGLE = 16  # sets up to this size are summed one by one
-_NEGLIGIBLE = Decimal("1e-6")  # of the sum of small sets: a longer run of sizes that adds more is cut in two
-_MOST_CUTS = 200  # a system that needs more is one that nobody would plan
+_NEGLIGIBLE = Decimal("1e-6")  # of the sum of small sets: a run of sizes that adds more is cut in two
+_MOST_CUTS = 200  # nobody would plan a system that needs more
 
 
-@lru_cache(maxsize=256)  # planning and opening a release ask again
+@lru_cache(maxsize=256)  # planning and opening a release need it repeatedly
 def dependence(keys: int, slots: int, segment: int) -> Fraction:
     """A bound on P[a given row is a sum of rows of `keys` others], at most 1."""
     # A slot takes 32 bits of hash: the likeliest slot of a segment has probability 1/m.
@@ -43,7 +43,7 @@ def dependence(keys: int, slots: int, segment: int) -> Fraction:
 
 
 def _geometric_until(keys: int, slots: int, m: Fraction, first: int) -> int:
-    """The largest t up to which bounds by pairings fall by half from each even t to the next, or less than `first`.
+    """The largest t up to which bounds by pairings halve from each even t to the next, or less than `first`.
 
     From t to t + 2 they change by (k - t + 1)(k - t)/(t (t + 1)) · ((t + 1)/m)^q, at most k² (t + 1)^q/(t² m^q); over t
     that falls and then rises, if at all, so its largest value is at an end.
@@ -55,7 +55,7 @@ def _geometric_until(keys: int, slots: int, m: Fraction, first: int) -> int:
     most = (keys + 1) // 2 * 2
     if most < first or not halves(first):
         return first - 2
-    low, high = first // 2, most // 2  # all up to 2 · low do
+    low, high = first // 2, most // 2  # they halve up to 2 · low
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if halves(2 * middle) else (low, middle - 1)
@@ -72,12 +72,12 @@ class _Terms:
         self.log_factorial_keys = self._log_factorial(keys)
 
     def run(self, low: int, high: int, pairings: bool = False) -> Decimal:
-        """A bound on the sum over even t in [low, high], by pairings only if that is asked for."""
+        """A bound on the sum over even t in [low, high], on request by pairings only."""
         chosen = min(max(self.keys // 2, low - 1), high - 1)  # C(k, .) rises up to the middle
         choose = self.log_factorial_keys - self._log_factorial(chosen) - self._log_factorial(self.keys - chosen)
         even = self._log_pairings(low) if pairings else min(self._log_pairings(low), self._log_cosh(low), Decimal(0))
         many = Decimal((high - low) // 2 + 1)
-        # Within what has an exponential: below, a little more is added; above, it is more than 1 at any rate.
+        # Kept within the range of exp: below it, this adds a little more; above it, the bound exceeds 1 anyway.
         log = min(max(choose + self.slots * even + _RAISED, Decimal(-100_000)), Decimal(100))
         return many * log.exp()
 
@@ -133,7 +133,7 @@ _STIRLING = (
 
 
 def _best_y(ratio: float) -> float:
-    """About where y tanh y = t/m, at which the bound with cosh is least."""
+    """Approximately the y with y tanh y = t/m, at which the bound with cosh is least."""
     y = math.sqrt(ratio) + ratio
     for _ in range(60):
         tanh = math.tanh(y)

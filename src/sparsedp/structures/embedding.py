@@ -1,7 +1,7 @@
-"""What is published of small counts: the paper's noisy bits in columns, and noisy symbols in cache-line blocks.
+"""What is published about small counts: the paper's noisy bits in columns, and noisy symbols in cache-line blocks.
 
 Privacy holds for every hash function that does not depend on the data, so the layout is chosen for memory: `Columns`
-is the paper's, one hash function and one memory access per level; `Blocks` touches one cache line per lookup.
+is the paper's, with one hash function and one memory access per level; `Blocks` reads one cache line per lookup.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ class Columns:
         return _native.estimate_columns(array, functions, self.rows, ids)
 
     def _flip_digits(self) -> tuple[int, int]:
-        # Fewer digits when the probability allows: p = 1/4 needs two random words per word, not sixteen.
+        # Fewer digits if the probability allows: p = 1/4 needs two random words per word, not sixteen.
         denominator = self.flip_probability.denominator
         return self.flip_probability.numerator, denominator.bit_length() - 1
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with columns that were not planned here, if anything."""
         p = self.flip_probability
         if not 0 < p < Fraction(1, 2) or p.denominator.bit_length() > WORD_BITS or p.denominator & (p.denominator - 1):
-            yield "the flip probability must be below one half, a multiple of a power of two"
+            yield "the flip probability must be below one half, and a multiple of a power of two"
         if not 1 <= self.levels <= MOST_LEVELS or not 1 <= self.rows < 1 << 39:
-            yield "rows must be in 1..2^39, levels in 1..2^16"
+            yield "rows must be in 1..2^39, and levels in 1..2^16"
 
 
 def estimate_bits(bits: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
@@ -90,7 +90,7 @@ _CHUNK_BLOCKS = 2048
 
 
 def zero_lines(lines: int) -> Words:
-    """Zeros on whole cache lines, so that a block is one of them."""
+    """Zeros on whole cache lines, so that each block is one line."""
     room = np.zeros((lines + 1) * _BLOCK_WORDS, np.uint64)
     skip = -room.__array_interface__["data"][0] // 8 % _BLOCK_WORDS
     return room[skip : skip + lines * _BLOCK_WORDS]
@@ -98,7 +98,7 @@ def zero_lines(lines: int) -> Words:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Noisy symbols of a ladder in cache-line blocks: a key owns one 512-bit block, and in it one cell per level.
+    """Noisy symbols of a ladder in cache-line blocks: a key has one 512-bit block, and in it one cell per level.
 
     The block is the high part of placement × blocks, so a range of placements is a range of blocks. Level j has
     rows[j] cells in every block; two keys share a cell of level j with probability 1/(blocks · rows[j]).
@@ -107,7 +107,7 @@ class Blocks:
     ladder: Ladder
     rows: tuple[int, ...]
     blocks: int
-    hashed: bool  # ids are uniform fingerprints already
+    hashed: bool  # ids are already uniform fingerprints
 
     @property
     def nbytes(self) -> int:
@@ -137,7 +137,7 @@ class Blocks:
         partition: Partition,
         part: int = 0,
     ) -> Words:
-        """The blocks of a part: every cell a noisy symbol of the largest height among its keys. Ids ascend."""
+        """The blocks of a part: every cell is a noisy symbol of the largest height among its keys. Ids ascend."""
         first_seed, second_seed, row_seed = partition.seeds
         placed = ids
         if not self.hashed:
@@ -168,7 +168,7 @@ class Blocks:
             waiting: deque[Future[None]] = deque()
             for first, begin, end in zip(starts, edges, edges[1:], strict=False):
                 size = min(_CHUNK_BLOCKS, end_block - first)
-                words = randomness.words(size * cells)  # in the order of the blocks, whoever fills them
+                words = randomness.words(size * cells)  # in the order of the blocks, whichever thread fills them
                 waiting.append(pool.submit(fill, first, size, slice(begin, end), words))
                 advance(size * cells)
                 if len(waiting) > 2 * threads:
@@ -190,7 +190,7 @@ class Blocks:
         factor: float = 1.0,
         offset: float = 0.0,
     ) -> _native.BlockReader:
-        """Answers ids: factor · value + offset for a stored one, else the value of its pattern among all 2^bits."""
+        """Answer ids: factor · value + offset if stored, otherwise the value of the pattern, one of 2^bits."""
         first, second, row = (int(seed) for seed in seeds)
         return _native.BlockReader(
             tables, parts, self._shape, self.blocks, self.hashed, first, second, row, values, factor, offset

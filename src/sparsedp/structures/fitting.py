@@ -1,4 +1,4 @@
-"""How many keys have which count, read off what a release publishes, and what that tells of a single key.
+"""How many keys have which count, read off what a release publishes, and what that says about a single key.
 
 The density of keys over the logarithm of their count is a chain of straight lines between knots at 1, 2, 4, …, in
 logarithms too: a power law where the chain is straight. It is fitted by maximum likelihood to everything published:
@@ -7,8 +7,8 @@ logarithms too: a power law where the chain is straight. It is fitted by maximum
 - the symbols of all cells, if there are any, which are mixtures over the largest height among the keys of a cell,
 - the number of keys, as far as it is known,
 
-less a penalty on bends. Symbols and tables say nothing about counts far below the noise; there the penalty continues
-the line, as heavy tails do. Everything here reads what is published, so it costs no privacy.
+with a penalty on bends. Symbols and tables say nothing about counts far below the noise; there the penalty continues
+the line, as heavy tails do. Everything here reads only what is published, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .ladder import Level
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-# What a median may lose over all keys for the sake of the frequent ones: a share of its lead over the best rival.
+# What a median may lose over all keys to serve the frequent ones: a share of its lead over the best rival.
 GIVEN_SHARE = 0.6
 TILTS = tuple(i / 4 for i in range(13))
 
-# Keys of count 1 for each that a smooth law has. Where users are cut to a few keys, counts are thinned, and keys of all
-# kinds of rare counts end at 1.
+# Keys of count 1 for each one in a smooth law. If users are cut to a few keys, counts are thinned, and keys of many
+# different rare counts end up at 1.
 SINGLETONS = 2.0
 BEND = 0.15  # standard deviation of a bend, the change of the slope from one factor of two to the next
-USUAL_SLOPE, SLOPE_SPREAD = -0.7, 1.0  # of keys for each factor of two, where nothing else is known: Zipf's law
-SHARP = 2.0  # standard deviations from which a bend costs no more than its size, not its square
+USUAL_SLOPE, SLOPE_SPREAD = -0.7, 1.0  # of keys for each factor of two, if nothing else is known: Zipf's law
+SHARP = 2.0  # standard deviations beyond which a bend costs its size, not its square
 _STEPS = 60
 _CONVERGED = 1e-6
 _DECIMALS = 4  # of the fitted logarithms: answers must not hinge on the last bits of a machine's arithmetic
@@ -53,14 +53,14 @@ def count_grid(fine: float, top: int, largest: int) -> Integers:
 
 
 class Evidence(Protocol):
-    """Published numbers, and what keys make one expect of them."""
+    """Published numbers, and their expectations for given keys."""
 
     @property
     def seen(self) -> Floats:
         """The numbers."""
 
     def expected(self, keys: Floats) -> tuple[Floats, Floats]:
-        """The expectations for this many keys of each count, and their derivatives: a row for each number."""
+        """The expectations for this many keys of each count, and their derivatives, a row for each number."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ class Stored:
 
     seen: Floats
     reach: Floats  # P[stored with a value in the interval | count], a row for each interval
-    others: Floats  # expected values in the interval of keys that do not occur
+    others: Floats  # expected number of values in the interval from keys that do not occur
 
     @classmethod
     def count(cls, values: Integers, edges: Floats, reach: Floats, zeros: Floats) -> Stored:
-        """From the values, and for each edge P[stored with at least that | count] and how many absent keys are."""
+        """From values, edges, P[stored with at least an edge | count], and the number of absent keys stored so."""
         seen = np.histogram(values, np.append(edges, np.inf))[0]
         return cls(seen.astype(np.float64), _between(reach), _between(zeros))
 
@@ -87,7 +87,7 @@ class Cells:
 
     seen: Floats
     cells: int
-    changes: Floats  # by what P[symbol] falls between the heights of two neighbouring counts
+    changes: Floats  # how much P[symbol] falls between the heights of two neighbouring counts
     highest: Floats  # P[symbol | largest height]
     unstored: Floats  # P[not stored | count]
 
@@ -95,7 +95,7 @@ class Cells:
     def count(
         cls, level: Level, cells: int, symbols: npt.NDArray[np.uint64], grid: Integers, unstored: Floats
     ) -> Cells:
-        """From the symbols' frequencies; `unstored` is P[not stored | count] on the grid."""
+        """From the frequencies of symbols; `unstored` is P[not stored | count] on the grid."""
         laws = level.law[np.clip(np.append(0, grid) - level.start, 0, level.height)]
         return cls(symbols.astype(np.float64), cells, laws[:-1] - laws[1:], laws[-1], unstored)
 
@@ -110,7 +110,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Size:
-    """The number of keys, known but for a factor; a key may count for less than one."""
+    """The number of keys, known up to a factor; a key may count for less than one."""
 
     keys: float
     spread: float  # standard deviation of its logarithm
@@ -121,7 +121,7 @@ class Size:
         return np.array([self.spread**-2])
 
     def expected(self, keys: Floats) -> tuple[Floats, Floats]:
-        """As a number of things so large that its own spread is the one stated."""
+        """The expectation as that of a Poisson number so large that it has the stated spread."""
         each = self.shares * self.spread**-2 / self.keys
         return np.array([keys @ each]), each[None, :]
 
@@ -138,7 +138,7 @@ def fit_keys(counts: Integers, size: Size, evidence: Sequence[Evidence]) -> Floa
     widths[0] *= SINGLETONS
 
     bends, slopes = np.diff(np.eye(len(knots)), 2, axis=0) / BEND, np.diff(np.eye(len(knots)), axis=0) / SLOPE_SPREAD
-    slopes /= math.sqrt(len(slopes))  # all together count as one
+    slopes /= math.sqrt(len(slopes))  # together they count as one
     wanted = np.full(len(slopes), USUAL_SLOPE / SLOPE_SPREAD / math.sqrt(len(slopes)))
 
     def evaluate(density: Floats) -> tuple[float, Floats, Floats]:
@@ -158,7 +158,7 @@ def fit_keys(counts: Integers, size: Size, evidence: Sequence[Evidence]) -> Floa
             curvature = curvature + inner.T @ (inner / expected[:, None])
         return value, gradient, curvature
 
-    # Fisher scoring, with steps that are halved until they are no loss.
+    # Fisher scoring, with steps that are halved until they lose nothing.
     density = USUAL_SLOPE * knots
     density += math.log(size.keys / float(size.shares @ (np.exp(hats @ density) * widths)))
     value, gradient, curvature = evaluate(density)
@@ -188,10 +188,10 @@ def quantiles(grid: Integers, joint: Floats, weights: Floats, level: float) -> F
 def tilted(grid: Integers, joint: Floats, law: Floats, rate: float) -> Floats:
     """The weights whose medians err least on frequent keys, and over all keys less than any rival.
 
-    The posterior median has the least error over all keys, and gets there by answering next to nothing for all but
-    the surest of the frequent ones: at four noise scales one key of many thousands is as likely a fluke. With the
+    The posterior median has the least error over all keys, and achieves it by answering almost nothing for all but
+    the surest of the frequent ones: at four noise scales one key among many thousands may as well be a fluke. With the
     weight (1 + count/scale)^t errors on frequent keys count for more: t = 1 is a mean over keys and over rows.
-    The largest t is taken that gives away no more than a share of the lead over dense noise and over a table alone.
+    This takes the largest t that gives up no more than a share of the lead over dense noise and over a table alone.
     """
     unstored = joint.sum(axis=1)
     ratio = math.exp(-rate)
@@ -211,5 +211,5 @@ def tilted(grid: Integers, joint: Floats, law: Floats, rate: float) -> Floats:
 
 
 def _between(tails: Floats) -> Floats:
-    """What lies between neighbouring edges, and beyond the last, from what lies above each."""
+    """The amounts between neighbouring edges and beyond the last, from the amounts above each edge."""
     return np.concatenate([tails[:-1] - tails[1:], tails[-1:]])

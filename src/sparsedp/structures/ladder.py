@@ -1,9 +1,9 @@
-"""The ladder: a count as a few noisy symbols, one for each level, with integer thresholds and their exact loss.
+"""The ladder: a count as a few noisy symbols, one per level, with integer thresholds and their exact loss.
 
 ALP writes a count in unary, one noisy bit per level. A bit is a symbol with two values; the ladder has symbols of
 2, 4, 8, … values. A level that starts at count b and is V counts high sees clamp(count - b, 0, V), its *height*, so a
-step of the count is a step of one level only. Each height has a law over the level's symbols, given by cumulative
-integer thresholds, and neighbouring heights' laws differ by a factor that is computed from them.
+step of the count is a step of only one level. Each height has a law over the level's symbols, given by cumulative
+integer thresholds, and the laws of neighbouring heights differ by a factor that is computed from them.
 
 The laws spend the budget of every step fully (docs/privacy.md, "Ladder"). A symbol s stands for an *anchor* height
 t_s. At anchors the law is two-sided geometric with ratio a_s between the symbols s and s + 1, cut at the ends:
@@ -15,8 +15,8 @@ anchors the mass g above s climbs as fast as each step's budget w allows, g → 
 1 - g₀, which determines a_s = g₀/(1 - g₀), and π_σ = 1 - g₀ of the gap below σ - g₀ of the gap above. With two
 symbols this is the tightest rounding of ALP's bit.
 
-A ladder has thousands of masses, and all follow from a few numbers: its `Recipe`, which is what a file holds. Masses
-are computed with sums, products and quotients of doubles only, which are the same on every machine.
+A ladder has thousands of masses, all of which follow from a few numbers: its `Recipe`, which is what a file holds.
+Masses are computed only with sums, products and quotients of doubles, which are the same on every machine.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Level:
 
     @cached_property
     def thresholds(self) -> npt.NDArray[np.uint64]:
-        """Row h, column s: a uniform word below it gives a symbol of at most s; the last symbol needs none."""
+        """Row h, column s: a uniform word below it gives a symbol of at most s; the last symbol needs no threshold."""
         cumulative = [[sum(row[: s + 1]) for s in range(self.symbols - 1)] for row in self.masses]
         return np.array(cumulative, np.uint64)
 
@@ -74,7 +74,7 @@ class Level:
         return np.array(self.masses, np.uint64).astype(np.float64) / float(1 << self.word_bits)
 
     def step_ratios(self, height: int) -> tuple[Fraction, Fraction]:
-        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, rounded up a hair."""
+        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, rounded up slightly."""
         low, high = self.masses[height], self.masses[height + 1]
         rising, falling = self._near_extremes[height]
         up = max((high[s] << RATIO_BITS) // low[s] for s in rising)
@@ -85,7 +85,7 @@ class Level:
     def _near_extremes(self) -> list[tuple[list[int], list[int]]]:
         """For each step, the symbols whose ratio may be the largest, upwards and downwards.
 
-        Floats only leave out symbols that cannot be: a quotient of two rounded masses is off by less than 4e-16 of
+        Floats only leave out symbols that cannot have it: a quotient of two rounded masses is off by less than 4e-16 of
         itself, so the largest is within 1e-15 of the largest quotient.
         """
         ratios = self.law[1:] / self.law[:-1]
@@ -96,7 +96,7 @@ class Level:
     def faults(self) -> Iterator[str]:
         """What is wrong with one that was not planned here, if anything."""
         if not 1 <= self.bits <= 8 or self.word_bits != WORD_BITS or self.start < 0 or self.height < 1:
-            yield "a level has 1..8 bits and at least two heights"
+            yield "a level must have 1..8 bits and at least two heights"
         for row in self.masses:
             if len(row) != self.symbols or min(row) <= 0 or sum(row) != 1 << WORD_BITS:
                 yield "the masses of a height must be positive, one for each symbol, and sum to 2^64"
@@ -105,7 +105,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a ladder is made from, beside the price of every step: e to the budget of a step, anchors and symbols."""
+    """What a ladder is made from, besides the price of every step: e to the budget of a step, anchors and symbols."""
 
     growth: float
     anchors: tuple[int, ...]
@@ -123,12 +123,12 @@ class Recipe:
         elif anchors[0] != 0 or any(high <= low for low, high in pairwise(anchors)) or anchors[-1] > MOST_HEIGHT:
             yield f"anchors must ascend from 0 to at most {MOST_HEIGHT}"
         elif anchors[-1] << max(bits) > MOST_MASSES:
-            yield f"a ladder has at most {MOST_MASSES} masses"
+            yield f"a ladder must have at most {MOST_MASSES} masses"
 
 
 @dataclass(frozen=True)
 class Ladder:
-    """Levels above one another: a step of a count below `height` is a step of exactly one level."""
+    """Stacked levels: a step of a count below `height` is a step of exactly one level."""
 
     levels: tuple[Level, ...]
     recipe: Recipe | None = field(default=None, compare=False)
@@ -146,7 +146,7 @@ class Ladder:
 
     @property
     def height(self) -> int:
-        """The largest count that is told from its predecessor."""
+        """The largest count that is distinguished from its predecessor."""
         return sum(level.height for level in self.levels)
 
     @property
@@ -156,7 +156,7 @@ class Ladder:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all masses, in 64-bit words: whoever follows the recipe must get the same."""
+        """The SHA-256 of all masses, in 64-bit words: every machine must get the same from the recipe."""
         digest = hashlib.sha256()
         for level in self.levels:
             digest.update(np.array(level.masses, "<u8").tobytes())
@@ -170,13 +170,13 @@ class Ladder:
         """What is wrong with one that was not planned here, if anything."""
         starts = [sum(level.height for level in self.levels[:j]) for j in range(len(self.levels))]
         if self.bits > MOST_PATTERN_BITS or self.height > MOST_HEIGHT:
-            yield f"a pattern has at most {MOST_PATTERN_BITS} bits, a ladder at most {MOST_HEIGHT} heights"
+            yield f"a pattern must have at most {MOST_PATTERN_BITS} bits, and a ladder at most {MOST_HEIGHT} heights"
         if not 1 <= len(starts) <= 4 or [level.start for level in self.levels] != starts:
-            yield "there must be 1..4 levels, each starting where the last one ends"
+            yield "there must be 1..4 levels, each starting where the previous one ends"
 
 
 def _chosen(mask: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """The columns that are set in each row; row by row NumPy would take several times as long."""
+    """The columns that are set in each row; NumPy row by row would take several times as long."""
     columns, ends = np.nonzero(mask)[1].tolist(), np.cumsum(mask.sum(axis=1)).tolist()
     return [columns[begin:end] for begin, end in pairwise([0, *ends])]
 
@@ -229,13 +229,13 @@ def make_level(factors: Matrix, anchors: Sequence[int], bits: int, word_bits: in
 
 
 def _products_from(ratios: Matrix, s: int) -> Matrix:
-    """The products of all ratios between symbol s and each other one."""
+    """The products of all ratios between symbol s and every other symbol."""
     below, above = np.cumprod(ratios[:s][::-1])[::-1], np.cumprod(ratios[s:])
     return np.concatenate([below, [1.0], above])
 
 
 def split_last(rows: Matrix, unused: int) -> Matrix:
-    """Spread the last symbol's mass over itself and the unused ones, so that every symbol can occur."""
+    """Spread the last symbol's mass over itself and the unused symbols, so that every symbol can occur."""
     shares = np.repeat(rows[:, -1:] / (unused + 1), unused + 1, axis=1)
     return np.concatenate([rows[:, :-1], shares], axis=1)
 
@@ -248,7 +248,7 @@ def fastest_climb(factors: Matrix) -> Matrix:
     """
     grown = np.cumprod(np.append(1.0, factors))
     starts = 1 / (grown + grown[-1] / grown)
-    # The switch happens at the last m for which the step before it was still limited by g.
+    # The switch is at the last m for which the previous step was still limited by g.
     limited = starts[1:] * grown[:-1] <= (1 + 1e-12) / (1 + factors)
     m = int(np.flatnonzero(limited)[-1]) + 1 if limited.any() else 0
     start = starts[m]
@@ -262,10 +262,10 @@ def fastest_climb(factors: Matrix) -> Matrix:
 def whole_masses(rows: Matrix, word_bits: int) -> npt.NDArray[np.uint64]:
     """Integers proportional to each row that sum to 2^word_bits, none so small that rounding changes ratios much."""
     scale = 1 << word_bits
-    nearest = np.minimum(np.floor(rows * float(scale) + 0.5), scale * (1 - 2.0**-53))  # below 2^64 at any rate
-    # Whole numbers from 2^20 on are off by 5e-7 at most: little even of a step whose budget is 0.01.
+    nearest = np.minimum(np.floor(rows * float(scale) + 0.5), scale * (1 - 2.0**-53))  # always below 2^64
+    # Whole numbers from 2^20 on are off by 5e-7 at most, which is little even for a step whose budget is 0.01.
     masses = np.maximum(nearest, max(1, scale >> 44)).astype(np.uint64)
-    # 2^64 is zero in 64 bits, and the largest mass of a row is large enough for what is missing.
+    # 2^64 is zero in 64 bits; the largest mass of a row is large enough to absorb what is missing.
     missing = np.uint64(scale % (1 << 64)) - masses.sum(axis=1, dtype=np.uint64)
     masses[np.arange(len(masses)), masses.argmax(axis=1)] += missing
     return masses

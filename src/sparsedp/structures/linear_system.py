@@ -3,7 +3,7 @@
 An array of slots of b bits; a key XORs one slot of each of q equal segments, chosen by hashing. If the rows of some
 keys are linearly independent over GF(2), the XORs at those keys can be prescribed, and a uniform solution gives every
 further key with an independent row a uniform XOR. `LinearSystem.dependence` bounds the probability, over the hash seed,
-that a further key's row depends on those of the others (docs/privacy.md, "Retrieval"). Hash values are taken to be
+that a further key's row depends on those of the others (docs/privacy.md, "Retrieval"). Hash values are assumed to be
 independent and uniform: SipHash under a fresh 128-bit key as a pseudorandom function.
 """
 
@@ -24,7 +24,7 @@ from ..privacy.randomness import Randomness, Words
 from .dependence import dependence
 
 MOST_REDRAWS = 16
-MOST_DEFECT = Fraction(1, 4)  # so that a second seed is rarely needed
+MOST_DEFECT = Fraction(1, 4)  # a second seed is then rarely needed
 
 # Slots per key that peeling needs, with a margin: beyond 1.222, 1.295, 1.425, 1.570, 1.722, 1.878 it stops early.
 SLOTS_PER_KEY = {3: 1.25, 4: 1.32, 5: 1.45, 6: 1.60, 7: 1.76, 8: 1.92}
@@ -46,7 +46,7 @@ class LinearSystem:
     def smallest(cls, keys: int, width: int, failure: Fraction) -> LinearSystem:
         """The system with the least space whose further keys depend on others with probability at most `failure`."""
         best: LinearSystem | None = None
-        # Five slots do for most: what they need ends the search among the others early.
+        # Five slots are best in most cases: trying them first ends the search among the others early.
         for slots in sorted(SLOTS_PER_KEY, key=lambda slots: abs(slots - 5)):
             per_key = SLOTS_PER_KEY[slots]
             system = cls(slots, math.ceil(per_key * keys / slots) + 1, width, keys)
@@ -57,7 +57,7 @@ class LinearSystem:
                     break
                 system = replace(system, segment=math.ceil(1.1 * system.segment))
         if best is None:
-            raise ParameterError(f"retrieval has room for fewer keys than {keys}; lower nonzero=")
+            raise ParameterError(f"retrieval has no room for {keys} keys; lower nonzero=")
         return best
 
     @property
@@ -81,7 +81,7 @@ class LinearSystem:
         return min(Fraction(1), self.dependence * self.keys / 2)
 
     def draw(self, ids: Words, values: Words, randomness: Randomness) -> tuple[npt.NDArray[np.uint8], Words]:
-        """Packed slots whose XOR at each id is its value, and the seed; uniform slots if no seed of 16 allows it."""
+        """Packed slots whose XOR at each id is its value, and the seed; uniform slots if none of 16 seeds allows it."""
         for _ in range(MOST_REDRAWS):
             seed = randomness.words(2)
             packed = self._uniform(randomness)
@@ -114,15 +114,15 @@ class LinearSystem:
         lasts: Words,
         values: npt.NDArray[np.float64],
     ) -> _native.SlotReader:
-        """Answers ids: the value of a stored one, else that of the bucket its XOR falls into; lasts end the buckets.
+        """Answer ids: the stored value, or that of the bucket which the XOR falls into; `lasts` end the buckets.
 
         There is a table, an array of slots and a seed for each part.
         """
         return _native.SlotReader(tables, packed, seeds, hashed, self.width, self.slots, self.segment, lasts, values)
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with a system that was not planned here, if anything."""
         if not 2 <= self.slots <= 8 or not 1 <= self.segment < LARGEST_SEGMENT or not 1 <= self.width <= 8:
-            yield "a system has 2..8 slots of 1..8 bytes in segments below 2^31"
+            yield "a system must have 2..8 slots of 1..8 bytes in segments below 2^31"
         if not 1 <= self.keys <= self.size:
             yield "there must be more slots than keys"

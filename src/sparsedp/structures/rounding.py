@@ -1,4 +1,4 @@
-"""Random rounding: reals to the grid of counts, and counts to levels of the embedding.
+"""Random rounding of reals to the grid of counts, and of counts to levels of the embedding.
 
 `LinearRounding` is step (1) of ALP1-projection: y = RandRound(count · slope), where slope = ε/α. The slope is a
 64-bit fixed-point number, so the rounding probability is exactly the fraction of count · slope, and the law is
@@ -30,7 +30,7 @@ MOST_LEVELS = 1 << 16
 
 @dataclass(frozen=True)
 class LinearRounding:
-    """Linear climb of one level every 1/slope counts, cut at `levels`; bits are flipped with `flip_probability`."""
+    """A linear climb of one level every 1/slope counts, cut at `levels`; bits are flipped with `flip_probability`."""
 
     slope_fixed: int
     levels: int
@@ -95,7 +95,7 @@ class LinearRounding:
         )
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with one that was not planned here, if anything."""
+        """What is wrong with a rounding that was not planned here, if anything."""
         if self.slope_fixed < 1 or self.slope > MOST_LEVELS or not 0 < self.flip_probability < Fraction(1, 2):
             yield "the slope must be positive and the flip probability below one half"
 
@@ -118,7 +118,7 @@ def round_sums_to_grid(
 ) -> npt.NDArray[np.int64]:
     """The sums of the runs of values that begin at `starts`, each rounded once like one value of `round_to_grid`.
 
-    Sums are exact but for the 2^-64 of a cell that every value is cut by, and cut to ±2^61 after they are rounded.
+    Sums are exact except that every value loses up to 2^-64 of a cell; they are cut to ±2^61 after they are rounded.
     """
     cells = np.empty(len(starts), np.int64)
     for piece in pieces(len(starts)):
@@ -134,8 +134,8 @@ def round_sums_to_grid(
 def round_integers(values: npt.NDArray[np.int64], step: int, randomness: Randomness) -> npt.NDArray[np.int64]:
     """Each integer as a random neighbouring multiple of a step below 2^63, unbiased, in units of the step.
 
-    Integers may have been cut before: a cut of positions never increases a distance, and the coin is that of the
-    position after it.
+    Integers may have been cut before: cutting positions never increases a distance, and the coin is that of the
+    position after the cut.
     """
     cells = np.empty(len(values), np.int64)
     for piece in pieces(len(values)):

@@ -1,4 +1,4 @@
-"""The table of keys that are stored with a noisy value, and the noise on counts."""
+"""The table of keys stored with a noisy value, and the noise on counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Counts = npt.NDArray[np.int64]
 # Counts saturate here and noise at twice this, so that clipping the sum is post-processing of unbounded noise.
 LARGEST_COUNT = 1 << 61
 
-MOST_TAIL_STEPS = 256  # periods of the noise up to a threshold; a file beyond could keep a reader busy for long
+MOST_TAIL_STEPS = 256  # periods of the noise up to a threshold; more could keep a reader busy for a long time
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,19 @@ class Table:
 
     @classmethod
     def sorted(cls, ids: Words, values: Counts) -> Table:
-        """The table of the given pairs; the order in which they came is forgotten."""
+        """The table of the given pairs; their original order is lost."""
         return cls(*_native.sort_pairs(ids, values))
 
     @cached_property
     def index(self) -> _native.Table:
-        """The table with a directory of its ids: made, and their order checked, in one pass at first use."""
+        """The table with a directory of its ids, made in one pass at first use, which also checks their order."""
         try:
             return _native.Table(self.ids, self.values)
         except ValueError as error:
             raise FormatError(f"a stored table is damaged: {error}") from None
 
     def find(self, ids: Words) -> tuple[npt.NDArray[np.bool_], Counts]:
-        """Which of the ids are stored, and their values (0 where not)."""
+        """Which of the ids are stored, and their values (0 if not)."""
         return self.index.find(ids)
 
 
@@ -54,5 +54,5 @@ def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:
 
 
 def threshold_fits(noise: TwoSided, threshold: int) -> bool:
-    """Whether a threshold is one that this noise can have been planned with."""
+    """Whether this noise can have been planned with this threshold."""
     return 1 <= threshold <= min(LARGEST_COUNT, MOST_TAIL_STEPS * noise.magnitude.period)

@@ -40,7 +40,7 @@ class Selection(NamedTuple):
 def _noisy_values(
     ids: Words, counts: Counts, noisy: Callable[[Counts], tuple[npt.NDArray[np.bool_], Counts]]
 ) -> tuple[npt.NDArray[np.bool_], list[Words], list[Counts]]:
-    """Which keys are kept, their ids and noisy values; noisy(counts) tells which and what, piece by piece."""
+    """Which keys are kept, their ids and noisy values; noisy(counts) decides both, piece by piece."""
     stored, kept_ids, kept_values = np.empty(len(ids), np.bool_), [ids[:0]], [counts[:0]]
     with task("Adding noise", len(ids)) as advance:
         for piece in pieces(len(ids)):
@@ -54,7 +54,7 @@ def _noisy_values(
 
 @dataclass(frozen=True)
 class PureStage:
-    """Threshold: every key of the domain gets noise and is stored if it reaches `threshold`. Pure, any domain."""
+    """Threshold: every key of the domain gets noise and is stored if it reaches `threshold`. Pure, for any domain."""
 
     noise: TwoSided
     threshold: int
@@ -99,7 +99,7 @@ class PureStage:
     def select(
         self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
     ) -> Selection:
-        """Step (1) and (2) of Threshold for all keys of a part, without looping over them; ids ascend."""
+        """Steps (1) and (2) of Threshold for all keys of a part, without looping over them; ids ascend."""
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
             values = add_noise(counts, self.noise, randomness)
@@ -118,7 +118,7 @@ class PureStage:
             return passing_positions(randomness, self.passing, 0, self.domain)
         if partition.hashed:
             return passing_positions(randomness, self.passing, *partition.range_of(part))
-        # The keys of a part lie anywhere in the domain; what other parts' keys do is decided there.
+        # The keys of a part lie anywhere in the domain; the keys of other parts are decided there.
         zeros = passing_positions(randomness, self.passing, 0, self.domain)
         own: Words = zeros[partition.part_of(zeros) == part]
         return own
@@ -171,12 +171,12 @@ class StableStage:
 
     @property
     def delta(self) -> Fraction:
-        """The probability that a key which a neighbour lacks is stored, for the worst neighbour."""
+        """The probability that a key that a neighbour lacks is stored, for the worst neighbour."""
         return self.stored_chance * self.spread
 
     @cached_property
     def spread(self) -> Fraction:
-        """δ in units of `stored_chance`: L/U, or the growth of one key's chance beyond U if L is a hair above it."""
+        """δ in units of `stored_chance`: L/U, or the growth of one key's chance beyond U if L is slightly above it."""
         beyond = self.distance - self.unit
         if beyond <= 0:
             return self.distance / self.unit
@@ -206,7 +206,7 @@ class StableStage:
     def select(
         self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
     ) -> Selection:
-        """Threshold2: random rounding below `unit`, noise on what is then non-zero, threshold."""
+        """Threshold2: random rounding below `unit`, noise on the counts that are then non-zero, threshold."""
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
             if self.unit > 1:
@@ -234,5 +234,5 @@ Stage: TypeAlias = PureStage | StableStage
 
 
 def smallest_unit(distance: Fraction) -> int:
-    """The smallest power of two that is at least the distance of neighbours, but for the 2^-24 of quantisation."""
+    """The smallest power of two that is at least the distance of neighbours, not counting the 2^-24 of quantisation."""
     return 1 << max(0, math.ceil(distance - QUANTISATION) - 1).bit_length()

@@ -1,14 +1,14 @@
-"""Patterns of noisy symbols → values whose expectation is the count: what sums are made of.
+"""Patterns of noisy symbols → values whose expectation is the count, for sums.
 
 A posterior mean is pulled towards its prior, and the pulls of many keys add up. Here every pattern p gets a value f(p)
 such that, over the noise, a key of count c is answered with c on average,
 
     P[stored | c] E[c + η | stored] + P[not stored | c] Σ_p P[p | c] f(p) = c      for every c,
 
-and of all such f one with little variance. Where there are more counts than symbols this cannot hold for all of them;
-then it nearly does. The bias that is left, up to some hundredths of a noise scale, adds up over keys too, so every
-pattern also has a value that on average bounds it. Such an answer is a poor one for a single key, and may be negative.
-Everything here reads what is published, so it costs no privacy.
+and of all such f one with little variance. If there are more counts than symbols, this cannot hold for all of them,
+but nearly does. The bias that is left, up to some hundredths of a noise scale, adds up over keys too, so every pattern
+also has a value that bounds it on average. Such an answer is a poor one for a single key, and may be negative.
+Everything here reads only what is published, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ import numpy.typing as npt
 from ..privacy.bounds import geometric_variance
 from .decoding import Decoder, Floats
 
-_RIDGE = 3e-4  # less would pay for the last thousandths of a noise scale of bias with much variance
-_ZERO_WEIGHT = 0.2  # the bias of zero is then about that of the small counts which other keys hide
+_RIDGE = 3e-4  # less would reduce the bias by thousandths of a noise scale at the price of much variance
+_ZERO_WEIGHT = 0.2  # the bias of zero is then about that of the small counts that other keys hide
 
 
 @dataclass(frozen=True)
 class Summands:
-    """What each pattern adds to a sum, to its variance and to the bound of its bias."""
+    """What each pattern adds to a sum, to its variance and to the bound on its bias."""
 
     values: Floats
-    variances: Floats  # right on average, not for each pattern: some are negative
-    biases: Floats  # on average the largest bias of any count up to the key's
+    variances: Floats  # right on average, but not for each pattern: some are negative
+    biases: Floats  # on average the largest bias of any count up to that of the key
     least_variance: float  # of any count
     largest_bias: float  # of any count
 
 
 def summands(decoder: Decoder, rate: float, threshold: int) -> Summands:
-    """The summands of keys that are not stored, when noise of this rate decides whether they are."""
+    """The summands of keys that are not stored, if noise of this rate decides whether they are."""
     first, second = stored_moments(decoder.grid, rate, threshold)
     seen = decoder.unstored[:, None] * decoder.likelihood
     solve = _Inverse.of(seen, _spread(decoder.grid))
@@ -52,9 +52,9 @@ def summands(decoder: Decoder, rate: float, threshold: int) -> Summands:
 
 
 def stored_moments(counts: npt.NDArray[np.int64], rate: float, threshold: int) -> tuple[Floats, Floats]:
-    """E[v; v >= threshold] and E[v²; v >= threshold] of v = count + noise; nothing of a zero is stored.
+    """E[v; v >= threshold] and E[v²; v >= threshold] of v = count + noise; a zero is never stored.
 
-    Beyond any t >= 1 on either side the noise is t plus a geometric variable, with probability a^t/(1 + a).
+    Beyond any t >= 1, on either side, the noise is t plus a geometric variable, with probability a^t/(1 + a).
     """
     a = np.exp(-rate)
     mean, square = a / (1 - a), a * (1 + a) / (1 - a) ** 2
@@ -71,7 +71,7 @@ def stored_moments(counts: npt.NDArray[np.int64], rate: float, threshold: int) -
 
 
 def _spread(grid: npt.NDArray[np.int64]) -> Floats:
-    """More on small counts, of which there are most; so the bias that is left is about equally large everywhere."""
+    """More weight on small counts, which are the most common, so that the remaining bias is about equal everywhere."""
     weights = np.ones(len(grid)) / (1 + grid)
     weights *= (1 - _ZERO_WEIGHT) / max(weights[1:].sum(), 1e-300)
     weights[0] = _ZERO_WEIGHT
@@ -80,7 +80,7 @@ def _spread(grid: npt.NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True)
 class _Inverse:
-    """The least f with seen @ f = target, by its second moment: f = M⁻¹ Sᵀ (S M⁻¹ Sᵀ)⁻¹ target, M the patterns' law."""
+    """The f with seen @ f = target of least second moment: f = M⁻¹ Sᵀ (S M⁻¹ Sᵀ)⁻¹ target, M the patterns' law."""
 
     scaled: Floats
     gram: Floats

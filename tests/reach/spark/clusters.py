@@ -25,7 +25,7 @@ COMMON = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
-# Processes that live for a minute: no time is spent on optimising their code, or on threads that collect garbage.
+# Processes that live for a minute: they spend no time on optimising code or on threads for garbage collection.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -75,7 +75,7 @@ class Cluster:
         return log
 
     def start_workers(self, *names: str) -> None:
-        """Workers of these names, unless they run."""
+        """Start workers of these names, unless they are running."""
         resources = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", "127.0.0.1")
         started = [
             self.start(
@@ -100,7 +100,7 @@ class Cluster:
 
 
 def wait_for(log: Path, pattern: str) -> str:
-    """Until a line of the log matches: what is in the last group of the pattern, or all of it."""
+    """Wait until a line of the log matches, and return the last group of the pattern, or all of it."""
     end = time.monotonic() + HANGS
     while time.monotonic() < end:
         found = re.search(pattern, log.read_text(encoding="utf-8", errors="replace"))

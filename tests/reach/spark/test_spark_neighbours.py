@@ -21,7 +21,7 @@ def test_one_user_moves_the_counts_of_a_dataframe_by_a_bounded_share(name: str, 
     assert seen.pairs > 0
 
 
-# A process of its own: a session of Spark Connect and one of the classic kind do not live together.
+# A separate process: a Spark Connect session and a classic one cannot coexist.
 CLIENT = """
 import sys
 from pathlib import Path

@@ -163,7 +163,7 @@ USERS: dict[str, list[Any]] = {
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("key", ["string", "binary", "int"])
 def test_the_keys_that_stay_are_those_of_a_local_count(user: str, key: str, spark: Any) -> None:
-    # Of all kinds of users and keys: catches bytes that are not the same here and there.
+    # All kinds of users and keys: catches bytes that differ between Spark and DuckDB.
     pairs = [(u, k) for u in USERS[user] for k in USERS[key]]
     arrow = {
         "string": pa.string(),
@@ -244,7 +244,7 @@ def test_lookups_on_executors_are_the_local_ones(df: Any, frame: pd.DataFrame, t
         sparsedp.spark.lookup(asked, sparsedp.release(counts, epsilon=1, parts=2), key="url")
     with pytest.raises(InputError, match="did you mean 'url'"):
         sparsedp.spark.lookup(asked, release, key="ulr")
-    with pytest.raises(InputError, match="'estimate' already"):
+    with pytest.raises(InputError, match="already has a column 'estimate'"):
         sparsedp.spark.lookup(asked.withColumnRenamed("page", "estimate"), release, key="url")
     with pytest.raises(ParameterError, match="confidence"):
         sparsedp.spark.lookup(asked, release, key="url", confidence=2)
@@ -338,7 +338,7 @@ def test_a_task_that_fails_is_tried_again(spark: Any, frame: pd.DataFrame, tmp_p
 
 
 class Speculative:
-    """Shares of a release whose every part is built by three attempts, of which Spark takes the second."""
+    """Shares of a release in which three attempts build every part and Spark takes the second."""
 
     def __init__(self, late: list[Any]) -> None:
         self.late = late

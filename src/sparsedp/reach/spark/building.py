@@ -1,12 +1,12 @@
 """Releases of tables in Spark, built where the data is.
 
 Rows are shuffled twice. By user: each user's contribution is bounded, as in `count`. By part: each part of the release
-is built and its noise drawn on an executor, which writes it as a file into a staging folder. Counts never come to the
+is built and its noise drawn on an executor, which writes it as a file into a staging folder. Counts never reach the
 driver; it gets the digests of the files, writes the header and gives the directory its name.
 
-Commit protocol. An attempt of a task writes into a folder of its own. Spark's result names one attempt for every part;
+Commit protocol. Each attempt of a task writes into its own folder. Spark's result names one attempt for every part;
 the driver moves those files and no others into the release. A retried or speculative attempt may have drawn noise
-again, but what it drew is deleted and never published. Attempts that come late find no folder to write into.
+again, but what it drew is deleted and never published. Late attempts find no folder to write into.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def release(
     """Count a DataFrame of events with bounded contributions and release the counts, without collecting them.
 
     Parameters are those of `sparsedp.count` and `sparsedp.release`. `path` is the directory to write, on a file system
-    that the driver and all executors share; sparsedp must be installed on the executors. `parts` should be enough that
-    the keys of one part fit in the memory of a Python worker: 10⁷ rows take less than 1 GB.
+    that the driver and all executors share; sparsedp must be installed on the executors. `parts` should be large enough
+    that the keys of one part fit in the memory of a Python worker: 10⁷ rows take less than 1 GB.
     """
     query, drafted = _asked(df, locals())
     target, parts = Path(path).absolute(), drafted.problem.parts
@@ -124,13 +124,13 @@ def plan(
 ) -> Plan:
     """What `release` would spend and write: a dry run that checks all parameters and columns and reads no row.
 
-    If the size has to be estimated, this plan is for the smallest one.
+    If the size has to be estimated, this plan is for the smallest size.
     """
     return _asked(df, locals())[1].plan
 
 
 def _asked(df: DataFrame, arguments: dict[str, Any]) -> tuple[Query, Draft]:
-    """The rows that count and the draft of their release, all parameters and columns checked."""
+    """The rows that count and the draft of their release, with all parameters and columns checked."""
     query = Query.create(df, Counting.of(arguments))
     contribution = query.asked.contribution
     request = Request.of(arguments | {"sensitivity": contribution.total, "contribution": contribution})
@@ -152,8 +152,8 @@ class _Cluster:
     parts: int
 
     def each(self, work: Callable[[int, Sums], dict[str, Any]], schema: str) -> list[dict[str, Any]]:
-        """What `work` gives for each part, on its executor; exactly one result for every part."""
-        unit = self.unit  # for the executors, which know no DataFrame
+        """The result of `work` for each part, on its executor; exactly one result for every part."""
+        unit = self.unit  # for the executors, which have no DataFrame
 
         def worked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
@@ -170,14 +170,14 @@ class _Cluster:
         return results
 
     def sizes(self, work: PartWork, sizing: Sizing) -> list[int]:
-        """What is counted of each part."""
+        """The number that is counted for each part."""
         return [
             row["total"] for row in self.each(lambda at, sums: {"total": work.size(at, sums, sizing)}, "total bigint")
         ]
 
 
 def _parts_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Words, Any]]:
-    """The parts of a partition, one after the other: a partition has whole parts, in order."""
+    """The parts of a partition, one after the other: a partition contains whole parts, in order."""
     current: int | None = None
     pieces: list[tuple[Any, Any]] = []
     for batch in batches:
@@ -205,7 +205,7 @@ def _joined(pieces: list[tuple[Any, Any]]) -> tuple[Words, Any]:
 
 
 def _publish(cluster: _Cluster, plan: Plan, work: PartWork, space: KeySpace, target: Path, reproducible: bool) -> None:
-    """Build every part on an executor, and make a release of one attempt of each."""
+    """Build every part on an executor, and make a release from one attempt of each."""
     parts = cluster.parts
     staging = target.with_name(f".{target.name}.{secrets.token_hex(8)}.spark")
     attempts = staging / "attempts"
@@ -219,7 +219,7 @@ def _publish(cluster: _Cluster, plan: Plan, work: PartWork, space: KeySpace, tar
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"an executor does not see {attempts}: path must be on a file system that the driver and all executors "
-                "share (or this attempt came too late, and another one has been taken)"
+                "share (or this attempt came too late, after another one had been chosen)"
             ) from None
         return {"attempt": attempt, "sha256": files.write_part(attempts / attempt, part, parts, sides)}
 

@@ -29,13 +29,13 @@ def lookup(
 ) -> DataFrame:
     """The DataFrame with three more columns: estimate, low, high.
 
-    A release of one file is shipped to every executor once, as a file; a directory of parts is opened by its path. Keys
+    A release of one file is sent to every executor once, as a file; a directory of parts is opened by its path. Keys
     must not be null.
     """
     check_columns(dict(df.dtypes), [key])
     taken = {"estimate", "low", "high"} & set(df.columns)
     if taken:
-        raise InputError(f"the table has a column {sorted(taken)[0]!r} already; rename it")
+        raise InputError(f"the table already has a column {sorted(taken)[0]!r}; rename it")
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
     opened = release if isinstance(release, Release) else load(release)
@@ -84,7 +84,7 @@ def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
 
 
 def _add_file(df: DataFrame, content: bytes) -> tuple[str, str]:
-    """Ship a file to all executors; its name there, and the digest of its header."""
+    """Send a file to all executors; return its name there and the digest of its header."""
     name = f"{hashlib.sha256(content).hexdigest()[:32]}.sparsedp"
     folder = Path(tempfile.mkdtemp(prefix="sparsedp-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors fetch it when they first need it
@@ -104,10 +104,10 @@ _OPENED: dict[tuple[str, str], Release] = {}
 
 
 def _open(path: str, digest: str) -> Release:
-    """The release of this digest, kept open by this process."""
+    """The release with this digest, kept open by this process."""
     found = _OPENED.get((path, digest))
     if found is None:
-        found = load(path, allow_reproducible=True)  # whoever asks had opened it
+        found = load(path, allow_reproducible=True)  # the caller had opened it
         if found.source is None or found.source.digest != digest:
             raise ParameterError(f"{path} has been replaced since the lookup was planned")
         _OPENED[path, digest] = found
