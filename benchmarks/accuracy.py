@@ -1,8 +1,9 @@
-"""`python -m benchmarks.accuracy`: errors, sizes, intervals and predictions of `tight-alp`, next to the paper's
-mechanisms and to the limit, and whether the targets are reached. Tables on stdout, or `--json`.
+"""`python -m benchmarks.accuracy`: errors, sizes, intervals and predictions of `tight-alp`, next to
+the paper's mechanisms and to the limit, and whether the targets are reached. Tables on stdout, or
+`--json`.
 
-Workload: 100 000 keys with counts max(1, round(2·10⁵ / rank^1.05)) and as many absent keys, public k. All randomness is
-reproducible, for tests only. Exit code 1 if a target is missed.
+Workload: 100 000 keys with counts max(1, round(2·10⁵ / rank^1.05)) and as many absent keys, public
+k. All randomness is reproducible, for tests only. Exit code 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -130,7 +131,9 @@ def bits(release: sparsedp.Release) -> Figures:
 
 
 def dense(epsilon: float, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Two-sided geometric noise on every count, clamped at 0, and its interval: the limit, in no feasible space."""
+    """Two-sided geometric noise on every count, clamped at 0, and its interval: the limit, in no
+    feasible space.
+    """
     rng = np.random.default_rng(seed)
     a = math.exp(-epsilon)
     noisy = TRUTH + rng.geometric(1 - a, len(TRUTH)) - rng.geometric(1 - a, len(TRUTH))
@@ -140,7 +143,9 @@ def dense(epsilon: float, seed: int) -> tuple[Floats, Floats, Floats]:
 
 
 def opendp_threshold(epsilon: float, delta: float) -> Floats:
-    """What OpenDP's laplace_threshold says of every key, with its smallest threshold for δ; absent keys are 0."""
+    """What OpenDP's laplace_threshold says of every key, with its smallest threshold for δ; absent
+    keys are 0.
+    """
     domain = dp.map_domain(dp.atom_domain(T="i64"), dp.atom_domain(T="i64"))
     metric = dp.l01inf_distance(dp.absolute_distance(T="i64"))
     for threshold in range(1, 1000):
@@ -152,7 +157,9 @@ def opendp_threshold(epsilon: float, delta: float) -> Floats:
 
 
 def lookup_ratio() -> float:
-    """Time of a batch lookup of `retrieval` by that of `tight-alp`, on the same keys, best of five each."""
+    """Time of a batch lookup of `retrieval` by that of `tight-alp`, on the same keys, best of five
+    each.
+    """
     best = []
     for setting in (RETRIEVAL, DEFAULT):
         release = setting.release(0, PRESENT, COUNTS)
@@ -213,7 +220,9 @@ def accuracy(settings: Sequence[Setting], seeds: int) -> Rows:
 
 
 def worst_case(seeds: int) -> dict[str, Figures]:
-    """Counts uniform in 0..2T, as many keys as the public bound: the mean error of the true value with the largest."""
+    """Counts uniform in 0..2T, as many keys as the public bound: the mean error of the true value
+    with the largest.
+    """
     plan = sparsedp.plan(epsilon=1.0, nonzero=KEYS, mechanism="tight-alp")
     assert isinstance(plan, TightAlpPlan)
     top = 2 * plan.stage.threshold

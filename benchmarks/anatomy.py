@@ -1,4 +1,6 @@
-"""Where the time of lookups and files goes: `python -m benchmarks.anatomy`, one thread, 10⁷ keys and lookups."""
+"""Where the time of lookups and files goes: `python -m benchmarks.anatomy`, one thread, 10⁷ keys
+and lookups.
+"""
 
 from __future__ import annotations
 

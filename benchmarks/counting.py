@@ -1,6 +1,7 @@
 """Counting 10⁸ events with bounded contributions, against DuckDB alone on the same query.
 
-`python -m benchmarks.counting [rows]`: 10⁶ users, 10⁶ keys, Parquet made here; each side in a process of its own.
+`python -m benchmarks.counting [rows]`: 10⁶ users, 10⁶ keys, Parquet made here; each side in a
+process of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Data of persons with many keys: the identifiers of the installed Python packages and of the standard library.
+"""Data of persons with many keys: the identifiers of the installed Python packages and of the
+standard library.
 
-A file is a user, an identifier is a key, and every occurrence is a row. Public, the same whenever the same packages are
-installed, and there without a network. Like most logs it has a few users with thousands of keys, and mostly rare keys.
+A file is a user, an identifier is a key, and every occurrence is a row. Public, the same whenever
+the same packages are installed, and there without a network. Like most logs it has a few users with
+thousands of keys, and mostly rare keys.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def folders() -> list[Path]:
 
 
 def sources(places: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """The Python files below each folder, with a name for each; packages inside of the standard library are not its."""
+    """The Python files below each folder, with a name for each; packages inside of the standard
+    library are not its.
+    """
     for at, place in enumerate(places):
         for path in sorted(place.rglob("*.py")):
             inside = path.relative_to(place)

@@ -20,7 +20,9 @@ RANGES = {"1–9": (1, 9), "10–99": (10, 99), "100+": (100, math.inf)}
 
 @dataclass(frozen=True)
 class Questions:
-    """Keys to look up, present ones and then absent ones, their true counts, and groups of their positions."""
+    """Keys to look up, present ones and then absent ones, their true counts, and groups of their
+    positions.
+    """
 
     keys: Any  # a column of text
     truth: Integers
@@ -33,7 +35,9 @@ class Questions:
 
 
 def questions(keys: Any, counts: Integers, absent: int) -> Questions:
-    """Ask for `keys`, the last `absent` of which are not in the data; the counts are those of the others."""
+    """Ask for `keys`, the last `absent` of which are not in the data; the counts are those of the
+    others.
+    """
     truth = np.concatenate([counts, np.zeros(absent, np.int64)])
     groups = {
         "all": np.arange(len(counts)),
@@ -61,10 +65,12 @@ def coverage(asked: Questions, low: Floats, high: Floats) -> Figures:
 
 
 def dense_error(counts: Integers, scale: float) -> Floats:
-    """E|max(c + η, 0) − c| for each count c, with two-sided geometric noise, P[η = j] ∝ a^|j| and a = exp(−1/scale).
+    """E|max(c + η, 0) − c| for each count c, with two-sided geometric noise, P[η = j] ∝ a^|j| and a
+    = exp(−1/scale).
 
-    Noise on every count of the domain, clamped at 0, which is what a sparse release with this noise cannot beat. Above
-    c the error is η, below it is min(−η, c): a/(1 − a²) and a (1 − a^c)/(1 − a²), because P[η ≤ −j] = a^j/(1 + a).
+    Noise on every count of the domain, clamped at 0, which is what a sparse release with this noise
+    cannot beat. Above c the error is η, below it is min(−η, c): a/(1 − a²) and a (1 − a^c)/(1 −
+    a²), because P[η ≤ −j] = a^j/(1 + a).
     """
     a = math.exp(-1 / scale)
     error: Floats = a * (2 - np.power(a, counts.astype(np.float64))) / (1 - a * a)
@@ -83,7 +89,8 @@ def means(figures: Sequence[Figures]) -> Figures:
 
 
 def stated_to_seen(deviations: Floats) -> float:
-    """Stated standard errors as a multiple of the spread that was seen; deviations are errors by stated standard error.
+    """Stated standard errors as a multiple of the spread that was seen; deviations are errors by
+    stated standard error.
 
     Above 1 what is stated is too large, below 1 too small.
     """

@@ -13,7 +13,9 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: seconds of both sides for the same amount of work, and what their ratio should be."""
+    """One line of the table: seconds of both sides for the same amount of work, and what their
+    ratio should be.
+    """
 
     name: str
     against: str

@@ -1,7 +1,9 @@
-"""What other libraries say about the same bounded counts: OpenDP's histograms with a threshold and its ALP, PipelineDP.
+"""What other libraries say about the same bounded counts: OpenDP's histograms with a threshold and
+its ALP, PipelineDP.
 
-Each takes counts to which a user adds at most 1 to each of at most `keys` keys, and gives an estimate for each present
-key. What a library does not publish is 0; NaN is what was not asked, because asking is slow. None has intervals.
+Each takes counts to which a user adds at most 1 to each of at most `keys` keys, and gives an
+estimate for each present key. What a library does not publish is 0; NaN is what was not asked,
+because asking is slow. None has intervals.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ def libraries(delta: float) -> Iterator[tuple[str, str, Library]]:
 
 
 def opendp_alp(asked: Questions, keys: int, epsilon: float, delta: float, seed: int) -> Floats:
-    """The paper's mechanism with its default parameters and the true total, which is more than one may know."""
+    """The paper's mechanism with its default parameters and the true total, which is more than one
+    may know.
+    """
     dp = _opendp()
     counts = asked.present
     domain = dp.map_domain(dp.atom_domain(T="u64"), dp.atom_domain(T="u32"))
@@ -76,7 +80,8 @@ def opendp_gaussian(asked: Questions, keys: int, epsilon: float, delta: float, s
         measurement = dp.m.make_gaussian_threshold(domain, metric, scale=hundredths / 100, threshold=float(threshold))
         return dp.c.make_zCDP_to_approxDP(measurement)
 
-    # From where its arithmetic does not overflow on: with a standard deviation of √m/ε, δ is far from small.
+    # From where its arithmetic does not overflow on: with a standard deviation of √m/ε, δ is far
+    # from small.
     start = math.ceil(100 * math.sqrt(keys) / epsilon)
     scale = least(lambda tried: make(tried, 1).map(distance)[0].epsilon(delta=delta / 2) <= epsilon, start)
     measurement = make(scale, least(lambda threshold: make(scale, threshold).map(distance)[1] <= delta / 2))
@@ -118,10 +123,11 @@ def _pipelinedp(asked: Questions, keys: int, epsilon: float, delta: float, noise
 
 
 def dealt(counts: Integers, keys: int) -> tuple[Integers, Integers]:
-    """Rows (user, position of the key) with these counts: no user has a key twice, or more than `keys` keys.
+    """Rows (user, position of the key) with these counts: no user has a key twice, or more than
+    `keys` keys.
 
-    They are dealt out in turn, like cards. So a library that bounds contributions itself drops none of them, and starts
-    from the same bounded counts as the others.
+    They are dealt out in turn, like cards. So a library that bounds contributions itself drops none
+    of them, and starts from the same bounded counts as the others.
     """
     places = np.repeat(np.arange(len(counts)), counts)
     users = max(int(counts.max()), -(-len(places) // keys))

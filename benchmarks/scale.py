@@ -1,7 +1,8 @@
-"""Builds of 10⁶, 10⁷ and 10⁸ keys from NumPy arrays: time, cores and memory, each in a fresh process.
+"""Builds of 10⁶, 10⁷ and 10⁸ keys from NumPy arrays: time, cores and memory, each in a fresh
+process.
 
-`python -m benchmarks.scale [keys …]`. The peak is what the process grew by since before the input was made; the
-target is at most three times input and output together.
+`python -m benchmarks.scale [keys …]`. The peak is what the process grew by since before the input
+was made; the target is at most three times input and output together.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Releases on Spark: time, shuffled bytes and the memory of driver and executors, as rows grow.
 
-`python -m benchmarks.spark part tight-alp`: the memory of building one part, without Spark.
-`python -m benchmarks.spark [rows ...]`: 10⁶, 10⁷ and 10⁸ events of 10⁶ users and 10⁶ keys (the table of
-`benchmarks.counting`), on two executors of one core each in processes of their own, 16 parts, each size in a new
-application.
+`python -m benchmarks.spark part tight-alp`: the memory of building one part, without Spark. `python
+-m benchmarks.spark [rows ...]`: 10⁶, 10⁷ and 10⁸ events of 10⁶ users and 10⁶ keys (the table of
+`benchmarks.counting`), on two executors of one core each in processes of their own, 16 parts, each
+size in a new application.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def resident(process: int) -> int:
 
 
 class Watch(threading.Thread):
-    """The largest memory of the driver (this process and its JVM), and of any executor with its Python workers."""
+    """The largest memory of the driver (this process and its JVM), and of any executor with its
+    Python workers.
+    """
 
     def __init__(self) -> None:
         super().__init__(daemon=True)

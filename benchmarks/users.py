@@ -1,9 +1,10 @@
-"""`python -m benchmarks.users`: errors, intervals and sizes when a person has many keys, next to other libraries.
+"""`python -m benchmarks.users`: errors, intervals and sizes when a person has many keys, next to
+other libraries.
 
-Workload: the identifiers of the installed Python packages (`benchmarks.identifiers`), counted so that a file adds 1 to
-at most m identifiers. ε = 1 for all that a file does; sizes are estimated, as in the plain command. Our randomness is
-reproducible, for tests only; that of the other libraries is not. A table on stdout, or `--json`, or `--markdown FILE`
-to bring the table of a page up to date.
+Workload: the identifiers of the installed Python packages (`benchmarks.identifiers`), counted so
+that a file adds 1 to at most m identifiers. ε = 1 for all that a file does; sizes are estimated, as
+in the plain command. Our randomness is reproducible, for tests only; that of the other libraries is
+not. A table on stdout, or `--json`, or `--markdown FILE` to bring the table of a page up to date.
 """
 
 from __future__ import annotations
@@ -58,9 +59,11 @@ def mechanisms(delta: float) -> list[str]:
 
 
 def ask(counts: BoundedCounts, absent: int, seed: int = 0) -> Questions:
-    """All present keys, and random strings that no identifier equals, because they begin with a digit.
+    """All present keys, and random strings that no identifier equals, because they begin with a
+    digit.
 
-    Sorted, because counting has no order, and which keys are frequent or summed together should repeat.
+    Sorted, because counting has no order, and which keys are frequent or summed together should
+    repeat.
     """
     names, sizes = zip(*sorted(zip(counts.keys.to_pylist(), counts.units.tolist(), strict=True)), strict=True)
     drawn = np.random.default_rng(seed).integers(0, 2**63, absent).tolist()
@@ -101,7 +104,9 @@ def priors(release: sparsedp.Release) -> tuple[str, ...]:
 
 
 def sum_deviations(release: sparsedp.Release, asked: Questions, seed: int) -> Floats | None:
-    """Errors of the sums over random groups of present keys, by their stated standard errors; None without sums."""
+    """Errors of the sums over random groups of present keys, by their stated standard errors; None
+    without sums.
+    """
     places = np.random.default_rng(seed).permutation(asked.groups["all"])
     found = []
     for group in np.array_split(places, min(SUMS, len(places))):
@@ -122,7 +127,9 @@ def limits(asked: Questions, keys: int) -> Iterator[Row]:
 
 
 def theirs(asked: Questions, keys: int, delta: float, missing: set[str]) -> Iterator[Row]:
-    """The other libraries, once each: their answers over many keys vary little from one release to another."""
+    """The other libraries, once each: their answers over many keys vary little from one release to
+    another.
+    """
     dense = dense_errors(asked, keys / EPSILON)
     for module, name, library in libraries(delta):
         if module in missing:

@@ -1,4 +1,6 @@
-"""Fuzz every target for its share of some seconds: `python -m fuzz 60`, or `python -m fuzz 60 release_files`."""
+"""Fuzz every target for its share of some seconds: `python -m fuzz 60`, or `python -m fuzz 60
+release_files`.
+"""
 
 from __future__ import annotations
 

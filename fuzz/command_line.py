@@ -1,4 +1,6 @@
-"""Target: what the commands read: numbers, options, keys one a line. Only the documented exceptions may come out."""
+"""Target: what the commands read: numbers, options, keys one a line. Only the documented exceptions
+may come out.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,8 @@ def main() -> None:
 def _instrument() -> None:
     """Make every function of sparsedp tell which code it reaches.
 
-    atheris can do so while modules are imported, but not with the importer of an editable installation.
+    atheris can do so while modules are imported, but not with the importer of an editable
+    installation.
     """
     for function in [found for found in gc.get_objects() if isinstance(found, FunctionType)]:
         if function.__module__ and function.__module__.partition(".")[0] == "sparsedp":

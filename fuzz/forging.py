@@ -1,4 +1,6 @@
-"""Release files taken apart, changed, and sealed again, so that an attack gets past the checksum of the header."""
+"""Release files taken apart, changed, and sealed again, so that an attack gets past the checksum of
+the header.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Target: keys to ids. Every form of the same keys gives the same ids, and what is no key is refused as such."""
+"""Target: keys to ids. Every form of the same keys gives the same ids, and what is no key is
+refused as such.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def _names_survive(keys: list[Key], ids: np.ndarray) -> None:
 
 
 def _check_kept(data: bytes) -> None:
-    """Bytes that were never written are refused, or are the canonical bytes of what they are read as."""
+    """Bytes that were never written are refused, or are the canonical bytes of what they are read
+    as.
+    """
     arrays: dict[str, np.ndarray] = {
         "table.ids": np.zeros(1, np.uint64),
         OFFSETS: np.array([0, len(data)], np.int64),

@@ -1,4 +1,6 @@
-"""Changes to release files that keep what is checked first right, so that they reach what is checked later."""
+"""Changes to release files that keep what is checked first right, so that they reach what is
+checked later.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,9 @@ _holders: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def _placed(data: bytes) -> Path:
-    """Where to open it: as a file, or if it belongs to a directory of parts, in one whose other files are good."""
+    """Where to open it: as a file, or if it belongs to a directory of parts, in one whose other
+    files are good.
+    """
     description = _description(data)
     part: Any = description.get("part")
     is_part = description.get("kind") == "part" and type(part) is int and part in range(3)

@@ -14,7 +14,9 @@ FINDINGS = Path(__file__).parent / "corpus"
 
 @dataclass(frozen=True)
 class Target:
-    """What is fuzzed: a check, inputs to begin with, and how an input changes (None: any of its bytes)."""
+    """What is fuzzed: a check, inputs to begin with, and how an input changes (None: any of its
+    bytes).
+    """
 
     check: Callable[[bytes], None]
     seeds: Callable[[], Iterator[bytes]]

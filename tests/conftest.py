@@ -1,4 +1,6 @@
-"""What tests measure about the promises (`figure`), and the table of promises that a run writes (`--promises FILE`)."""
+"""What tests measure about the promises (`figure`), and the table of promises that a run writes
+(`--promises FILE`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from hypothesis import HealthCheck, settings
 
 from promises import PROMISES, page
 
-# The same examples in every run, however slow the machine is; `--hypothesis-profile=fresh` looks for new ones.
+# The same examples in every run, however slow the machine is; `--hypothesis-profile=fresh` looks
+# for new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
@@ -38,7 +41,9 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Interrupts work even if a shell started this process in the background, where it would ignore them."""
+    """Interrupts work even if a shell started this process in the background, where it would ignore
+    them.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -1,5 +1,6 @@
-"""`python installed.py` uses the installed package the way its users do: from Python and by the command line, in an
-empty folder. Run by .ci/check-dist and by cibuildwheel, with nothing but the package and its dependencies.
+"""`python installed.py` uses the installed package the way its users do: from Python and by the
+command line, in an empty folder. Run by .ci/check-dist and by cibuildwheel, with nothing but the
+package and its dependencies.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The package is a row of rooms, and each imports only rooms to its left (a test enforces this):
 
-    errors → _util → privacy → keys → structures → mechanisms → planning → format → budget → counting → releasing
-    → reach → experiments → auditing → demo → cli
+    errors → _util → privacy → keys → structures → mechanisms → planning → format → budget
+    → counting → releasing → reach → experiments → auditing → demo → cli
 
 Start with `release`, `load`, `plan` and `compare`.
 """
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each name lives. Modules are imported when a name is first used, so `import sparsedp` alone costs nothing.
+# Where each name lives. Modules are imported when a name is first used, so `import sparsedp` alone
+# costs nothing.
 _HOMES = {
     "releasing.building": ("release",),
     "planning.comparison": ("Comparison", "compare"),

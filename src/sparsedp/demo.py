@@ -1,7 +1,8 @@
-"""`python -m sparsedp.demo`: release the word counts of a long book, and compare estimates with the truth.
+"""`python -m sparsedp.demo`: release the word counts of a long book, and compare estimates with the
+truth.
 
-The release is ε-differentially private for one occurrence of one word. The true counts printed beside the estimates
-are not private: only a demo may show them.
+The release is ε-differentially private for one occurrence of one word. The true counts printed
+beside the estimates are not private: only a demo may show them.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def load_sample() -> dict[str, int]:
 
 
 def write_log(path: str | os.PathLike[str]) -> None:
-    """Write a made-up log of visits, the same each time: a few pages that everyone opens, and many that few do."""
+    """Write a made-up log of visits, the same each time: a few pages that everyone opens, and many
+    that few do.
+    """
     choice = random.Random(7)
     with open(path, "x", encoding="ascii", newline="") as file:
         writer = csv.writer(file)

@@ -13,8 +13,8 @@
 
 An `OverloadWarning` reports a release that is fuller than planned, judged by what is published.
 
-Every message says what was wrong, the value, and the fix. Nothing else raised while a release is built may
-depend on the data.
+Every message says what was wrong, the value, and the fix. Nothing else raised while a release is
+built may depend on the data.
 """
 
 import os
@@ -61,7 +61,9 @@ class MissingDependencyError(SparseDPError, ImportError):
 
 
 class OverloadWarning(UserWarning):
-    """There are far more keys than a release was sized for: its answers are honest, but less precise than planned."""
+    """There are far more keys than a release was sized for: its answers are honest, but less
+    precise than planned.
+    """
 
 
 def reason_of(error: BaseException) -> str:

@@ -1,4 +1,6 @@
-"""Statistics at scale, for `make audit`: samplers at 10⁸ draws, coverage, predictions, audits with many runs."""
+"""Statistics at scale, for `make audit`: samplers at 10⁸ draws, coverage, predictions, audits with
+many runs.
+"""
 
 from __future__ import annotations
 

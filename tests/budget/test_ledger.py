@@ -66,7 +66,9 @@ AMOUNTS = st.one_of(
 def test_a_debit_is_allowed_exactly_if_the_sums_stay_within_the_totals(
     epsilon: float, delta: float, debits: list[tuple[float, float]]
 ) -> None:
-    """Catches sums in floats (10 × 0.1), a comparison without equality, and a δ that is not checked."""
+    """Catches sums in floats (10 × 0.1), a comparison without equality, and a δ that is not
+    checked.
+    """
     with tempfile.TemporaryDirectory() as directory:
         ledger = Ledger.create(Path(directory, "l"), epsilon=epsilon, delta=delta)
         spent = [Fraction(), Fraction()]
@@ -89,7 +91,9 @@ def test_a_debit_is_allowed_exactly_if_the_sums_stay_within_the_totals(
 
 @given(st.fractions(min_value=0, max_value=10), st.floats(min_value=0, max_value=10), st.integers(-3, 3))
 def test_no_float_lies_between_a_fraction_and_its_rounding(fraction: Fraction, near: float, offset: int) -> None:
-    """Catches rounding to the nearest float, which allows more than is left, and rounding one float too far."""
+    """Catches rounding to the nearest float, which allows more than is left, and rounding one float
+    too far.
+    """
     for exact in (fraction, max(Fraction(near) + Fraction(offset, 10**17), Fraction())):
         down, up = ledger_module._rounded_down(exact), ledger_module._rounded_up(exact)
         assert decimal(down) <= exact < decimal(math.nextafter(down, INFINITY))
@@ -223,8 +227,8 @@ def test_the_file_is_private_and_alone(path: Path) -> None:
 def test_a_debit_is_reported_after_its_line_and_its_mark_are_synced(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No test can cut the power, so this looks at the file at each sync. Catches a mark that is synced with, or
-    before, its line, and one that is not synced.
+    """No test can cut the power, so this looks at the file at each sync. Catches a mark that is
+    synced with, or before, its line, and one that is not synced.
     """
     ledger = small(path)
     before = path.read_bytes()
@@ -264,7 +268,8 @@ def test_a_missing_ledger_is_not_made(path: Path) -> None:
 
 
 def test_a_remark_that_cannot_be_written_points_to_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # Catches a level that names a line of the library, where Python shows a warning once and nobody looks.
+    # Catches a level that names a line of the library, where Python shows a warning once and nobody
+    # looks.
     ledger = Ledger.create(tmp_path / "budget.db", epsilon=2)
 
     def fail(*_: object) -> None:

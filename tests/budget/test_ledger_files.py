@@ -122,7 +122,9 @@ def test_a_line_that_says_what_no_ledger_says_is_refused(path: Path, changes: An
 
 
 def test_a_truncated_file_is_refused_or_has_every_debit(path: Path) -> None:
-    """Catches a file without marks: a debit that is cut off would look like one that was never finished."""
+    """Catches a file without marks: a debit that is cut off would look like one that was never
+    finished.
+    """
     small(path)
     whole = state(path)
     for length in range(path.stat().st_size - 1, -1, -1):
@@ -150,7 +152,9 @@ def test_a_damaged_byte_is_refused_or_means_nothing(path: Path) -> None:
 
 @pytest.mark.parametrize("offset", range(0, 100, 7))
 def test_lost_pages_are_refused(path: Path, offset: int) -> None:
-    """Pages of a larger ledger become zeros, or copies of another page: there are never fewer debits."""
+    """Pages of a larger ledger become zeros, or copies of another page: there are never fewer
+    debits.
+    """
     ledger = Ledger.create(path, epsilon=100.0)
     with store.transaction(path, 1.0, write=True) as book:  # a hundred debits in one commit
         row = ("default", "0.5", "0.0", "laplace", "note " * 20, "2026-01-01T00:00:00.000000+00:00")
@@ -243,7 +247,9 @@ def test_a_failed_commit_spends_nothing(path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_debit_whose_mark_fails_stays(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a line that is taken back although its mark may be on the disk: the file would be refused."""
+    """Catches a line that is taken back although its mark may be on the disk: the file would be
+    refused.
+    """
     ledger = small(path)
     real, calls = os.fsync, []
 
@@ -263,8 +269,9 @@ def test_a_debit_whose_mark_fails_stays(path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("debits", [3, 4])  # so that either mark is the newer one
 def test_after_a_power_cut_there_is_all_of_a_debit_or_nothing(path: Path, debits: int) -> None:
-    """What may be on the disk: a part of the line and the old mark, or, as the line is synced first, all of it and any
-    part of the mark. Catches a torn mark that makes the file unusable, or that is not written again.
+    """What may be on the disk: a part of the line and the old mark, or, as the line is synced
+    first, all of it and any part of the mark. Catches a torn mark that makes the file unusable, or
+    that is not written again.
     """
     ledger = Ledger.create(path, epsilon=100)
     for _ in range(debits):

@@ -1,4 +1,6 @@
-"""Ledgers under other names, and ledgers of version 1: whatever was reported as debited stays debited."""
+"""Ledgers under other names, and ledgers of version 1: whatever was reported as debited stays
+debited.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def version_1(path: Path, debits: int = 3) -> None:
 
 
 def spend_in_version_1(path: Path, die: bool = False) -> None:
-    """A debit as it was made, or one that is killed when its pages are written, before the journal is gone."""
+    """A debit as it was made, or one that is killed when its pages are written, before the journal
+    is gone.
+    """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA cache_size = 1")
         connection.execute("BEGIN IMMEDIATE")
@@ -157,7 +161,9 @@ def spend_until(moment: int, path: Path) -> int:
 
 
 def spend_beyond(size: int, path: Path) -> None:
-    """A debit that the kernel kills in mid-write when a file, whatever its name, would grow beyond a size."""
+    """A debit that the kernel kills in mid-write when a file, whatever its name, would grow beyond
+    a size.
+    """
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
@@ -165,7 +171,9 @@ def spend_beyond(size: int, path: Path) -> None:
 
 
 def check_that_no_debit_comes_back(first: Path, second: Path) -> int:
-    """A crash under one name, a debit under another, then the first name again; returns the debits after the crash."""
+    """A crash under one name, a debit under another, then the first name again; returns the debits
+    after the crash.
+    """
     first.rename(second)
     ledger = Ledger.open(second)
     entries = len(ledger.entries())
@@ -199,7 +207,9 @@ def test_killed_at_any_call_and_renamed_no_debit_comes_back(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_at_any_call_lets_the_lock_go(path: Path) -> None:
-    """Catches a descriptor that is lost before it is closed: its lock would last as long as the process."""
+    """Catches a descriptor that is lost before it is closed: its lock would last as long as the
+    process.
+    """
     ledger = Ledger.create(path, epsilon=100)
     spend = partial(ledger.spend, epsilon=0.25)
     made = 0
@@ -215,7 +225,9 @@ def test_an_interrupt_at_any_call_lets_the_lock_go(path: Path) -> None:
 
 
 def test_killed_within_a_write_and_renamed_no_debit_comes_back(tmp_path: Path) -> None:
-    """Catches a journal, which is not found under the second name, and takes the debits back under the first."""
+    """Catches a journal, which is not found under the second name, and takes the debits back under
+    the first.
+    """
     size = folder_of_one_debit(tmp_path / "measured").stat().st_size
     killed = 0
     for most in (*range(0, 4 * size, 512), *range(size, size + 100, 9)):
@@ -247,7 +259,9 @@ def test_a_ledger_is_one_under_a_mount_of_the_file_alone(path: Path, tmp_path: P
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_symbolic_link_leads_to_the_one_ledger(version: int, path: Path, tmp_path: Path) -> None:
-    """Catches a link that is replaced by a separate ledger when the format changes, and a journal beside the link."""
+    """Catches a link that is replaced by a separate ledger when the format changes, and a journal
+    beside the link.
+    """
     if version == 1:
         version_1(path, debits=1)
     else:
@@ -374,7 +388,9 @@ def test_a_renewal_that_is_killed_at_any_call_leaves_the_old_or_the_new(tmp_path
 
 
 def test_a_journal_of_version_1_under_the_old_name_takes_no_debit_back(path: Path) -> None:
-    """A crash in version 1, then a rename. Catches debits in a file that SQLite may roll back under its old name."""
+    """A crash in version 1, then a rename. Catches debits in a file that SQLite may roll back under
+    its old name.
+    """
     version_1(path, debits=1)
     whole = path.read_bytes()
     assert ending_of_child(partial(spend_in_version_1, path, die=True)) == -signal.SIGKILL

@@ -1,4 +1,6 @@
-"""Ledgers shared by processes and threads, and processes that are killed: no debit is lost, none is granted twice."""
+"""Ledgers shared by processes and threads, and processes that are killed: no debit is lost, none is
+granted twice.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,8 @@ def race_to_create(path: Path, _: int) -> list[bool]:
 
 
 def test_of_two_processes_one_gets_the_last_epsilon(path: Path) -> None:
-    """Catches a balance that is read before the transaction, or in one that is not immediate: both would win, or one
-    would fail with a lock.
+    """Catches a balance that is read before the transaction, or in one that is not immediate: both
+    would win, or one would fail with a lock.
     """
     for round in range(ROUNDS):
         Ledger.create(path, epsilon=0.9, dataset=f"round {round}").spend(epsilon=0.2, dataset=f"round {round}")
@@ -77,7 +79,9 @@ def test_of_two_processes_one_gets_the_last_epsilon(path: Path) -> None:
 
 
 def test_of_two_processes_one_creates_the_file(path: Path) -> None:
-    """Catches a new file that replaces the one that another process has just made, and one that is seen half made."""
+    """Catches a new file that replaces the one that another process has just made, and one that is
+    seen half made.
+    """
     with pool(2) as workers:
         first, second = workers.map(partial(race_to_create, path), range(2), chunksize=1)
     assert all(mine != other for mine, other in zip(first, second, strict=True))
@@ -110,7 +114,9 @@ def test_no_debit_of_many_processes_is_lost(path: Path) -> None:
 
 
 def test_threads_share_a_ledger(path: Path) -> None:
-    """Catches a connection shared between threads, and one whose closing drops the locks of the others."""
+    """Catches a connection shared between threads, and one whose closing drops the locks of the
+    others.
+    """
     ledger = Ledger.create(path, epsilon=0.5, timeout=HANGS)
 
     def attempt(_: int) -> bool:
@@ -175,7 +181,9 @@ def die_in_the_middle(path: Path, most: int) -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 64, 66, 300])
 def test_a_process_killed_before_the_commit_has_spent_nothing(path: Path, most: int) -> None:
-    """Part of its line is in the file. Catches a torn line that makes the file unusable, or that another follows."""
+    """Part of its line is in the file. Catches a torn line that makes the file unusable, or that
+    another follows.
+    """
     Ledger.create(path, epsilon=1.0).spend(epsilon=0.5)
     before = path.read_bytes()
     child = SPAWN.Process(target=die_in_the_middle, args=(path, most))

@@ -1,4 +1,6 @@
-"""The command line, run as processes: results on stdout, messages on stderr, exit codes, nothing lost or spent."""
+"""The command line, run as processes: results on stdout, messages on stderr, exit codes, nothing
+lost or spent.
+"""
 
 from __future__ import annotations
 
@@ -279,7 +281,8 @@ def test_malformed_data_is_not_debited(visits: Path) -> None:
 
 def test_a_full_disk_says_that_the_debit_stays(visits: Path) -> None:
     run("ledger", "create", "b.db", "--epsilon", 1)
-    # The kernel refuses to write files beyond a limit, as a full disk would; the ledger is smaller than it.
+    # The kernel refuses to write files beyond a limit, as a full disk would; the ledger is smaller
+    # than it.
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); {COMMAND[2]}"
     done = subprocess.run(
         [sys.executable, "-c", limit, *map(str, RELEASE), "-o", "v.sparsedp", "--ledger", "b.db", "--nonzero", "1e6"],

@@ -1,4 +1,6 @@
-"""Messages of the command line: in its own language, before any work, and never showing a cell of the data."""
+"""Messages of the command line: in its own language, before any work, and never showing a cell of
+the data.
+"""
 
 from __future__ import annotations
 
@@ -165,7 +167,8 @@ def test_where_a_broken_file_is_broken() -> None:
 
 @pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 def test_what_separates_columns_is_told(delimiter: str) -> None:
-    # This used to be read off the header. That a delimiter is in it is public, but which one is meant the caller says.
+    # This used to be read off the header. That a delimiter is in it is public, but which one is
+    # meant the caller says.
     Path("b.csv").write_text(f'\ufeff"user"{delimiter}"the url"\n1{delimiter}"a{delimiter}b"\n')
     Path("b.txt").write_text(Path("b.csv").read_text())
     for name in ("b.csv", "b.txt"):
@@ -190,7 +193,8 @@ def test_integer_keys_are_decimal_digits(text: str) -> None:
 
 
 def test_integer_keys_of_64_bits() -> None:
-    # A domain states which end a column has: read off the rows, one user's key would make another's be refused.
+    # A domain states which end a column has: read off the rows, one user's key would make another's
+    # be refused.
     signed, unsigned = [0, -5, 2**63 - 1, -(2**63)], [0, 7, 2**64 - 1]
     for numbers, domain in ((signed, None), (unsigned, 2**64)):
         pd.DataFrame({"id": [f"{n:+d}" for n in numbers]}).to_csv("a.csv", index=False)

@@ -1,4 +1,6 @@
-"""Counting events: bounds per user hold and depend on that user only; bad tables are refused with the place."""
+"""Counting events: bounds per user hold and depend on that user only; bad tables are refused with
+the place.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +148,8 @@ def test_counts_are_those_of_plain_python(events: Events, most_keys: int, per_ke
 def test_removing_a_user_moves_the_counts_by_no_more_than_stated(
     events: Events, user: int, most_keys: int, per_key: int
 ) -> None:
-    # Catches a bound that is applied to rows instead of users, or a choice of keys that looks at other users.
+    # Catches a bound that is applied to rows instead of users, or a choice of keys that looks at
+    # other users.
     with_user = count_events(events, most_keys, per_key)
     without = count_events([event for event in events if event[0] != user], most_keys, per_key)
     changes = [abs(with_user.get(key, 0) - without.get(key, 0)) for key in {*with_user, *without}]
@@ -377,8 +380,9 @@ def test_json_rows_are_described_as_the_table_is(tmp_path: Path) -> None:
 
 
 def test_a_sum_of_real_values_does_not_depend_on_the_order_of_the_rows() -> None:
-    # As floats these sums differ in their last digits, which rounding down to units would show. The order in which
-    # the database adds depends on other users' rows; catches sums that are rounded after they were added.
+    # As floats these sums differ in their last digits, which rounding down to units would show. The
+    # order in which the database adds depends on other users' rows; catches sums that are rounded
+    # after they were added.
     values = [1e9, 2**-20, -1e9, 0.1, 0.7, 3e8, -3e8, 2**-20] * 5
     random = np.random.default_rng(0)
     sums = set()

@@ -1,4 +1,6 @@
-"""LazyFrames, Datasets, Scanners and lists of files are counted like the same table passed as a whole."""
+"""LazyFrames, Datasets, Scanners and lists of files are counted like the same table passed as a
+whole.
+"""
 
 from __future__ import annotations
 
@@ -113,7 +115,8 @@ def test_a_query_that_fails_is_a_table_that_cannot_be_read(tmp_path: Path) -> No
 
 
 def test_a_literal_name_is_no_pattern(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given t[1].csv, DuckDB would read t1.csv: as one path or in a list, the file of exactly that name is read.
+    # Given t[1].csv, DuckDB would read t1.csv: as one path or in a list, the file of exactly that
+    # name is read.
     monkeypatch.chdir(tmp_path)
     Path("~").mkdir()
     names = ["t[1].csv", "t1.csv", "q?.csv", "qq.csv", "s*.csv", "star.csv", "~/t.csv", "a:b.csv", "y].csv"]

@@ -1,4 +1,6 @@
-"""One user moves the counts by at most m keys and M each, starting from the input's bytes: pairs of hostile tables."""
+"""One user moves the counts by at most m keys and M each, starting from the input's bytes: pairs of
+hostile tables.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,8 @@ def test_one_user_moves_the_counts_by_a_bounded_share_at_scale(name: str, tmp_pa
         check(name, seed, tmp_path, damaged=True)
 
 
-# Wrong ways to count. They are separate queries, so that they stay wrong however the package changes.
+# Wrong ways to count. They are separate queries, so that they stay wrong however the package
+# changes.
 
 _ORDER = "hash(u, k)"
 
@@ -68,7 +71,9 @@ def counting(
     cut: bool = True,
     limited: bool = True,
 ) -> CountFunction:
-    """Counting by one plain query; `table` gives the SQL of a source, the other arguments what may be wrong with it."""
+    """Counting by one plain query; `table` gives the SQL of a source, the other arguments what may
+    be wrong with it.
+    """
 
     def count(source: Any, **arguments: Any) -> BoundedCounts:
         if arguments.get("key_type") == "integer":

@@ -1,7 +1,9 @@
-"""Row locality of files: what a user's rows add is a function of those rows and of public settings (docs/privacy.md).
+"""Row locality of files: what a user's rows add is a function of those rows and of public settings
+(docs/privacy.md).
 
-Each pair of tables differs in the rows of one user. Their counts may differ in as many keys as one user may have, by as
-much as one user may have for a key. Where a table cannot be read row by row, it is refused.
+Each pair of tables differs in the rows of one user. Their counts may differ in as many keys as one
+user may have, by as much as one user may have for a key. Where a table cannot be read row by row,
+it is refused.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ def test_a_record_is_read_by_itself(case: str, place: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("rows", [40, 30_000])
 def test_what_a_user_writes_does_not_change_how_others_are_read(rows: int, tmp_path: Path) -> None:
-    # Many rows of one kind and one row of another, before or after the rows that a guess would look at.
+    # Many rows of one kind and one row of another, before or after the rows that a guess would look
+    # at.
     others = [(f"u{at}", f"'{at % 7}' # ; {at % 3}") for at in range(rows)]
     without = counted(write(tmp_path / "t.csv", others))
     assert len(without) == 21
@@ -113,7 +116,8 @@ def test_where_a_file_is_no_csv(tmp_path: Path) -> None:
 
 
 def test_quotes_are_checked_across_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A quote and its required neighbour may be in different blocks; catches a check that forgets the previous byte.
+    # A quote and its required neighbour may be in different blocks; catches a check that forgets
+    # the previous byte.
     rows: Rows = [(str(at), key) for at, key in enumerate(['"', '""', "a\nb", "c,d", "", 'x"', '"y', "é"] * 3) if key]
     path = write(tmp_path / "t.csv", rows)
     whole = counted(path)
@@ -272,7 +276,8 @@ def test_a_folder_never_hides_a_column(ending: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("before", [0, 1, 3_999_999, 12_345_678])
 def test_a_long_record_is_refused_by_its_length_wherever_it_begins(before: int, quoted: bool, tmp_path: Path) -> None:
-    # Arrow reads a record that spans two blocks and refuses one that spans three, which depends on other rows.
+    # Arrow reads a record that spans two blocks and refuses one that spans three, which depends on
+    # other rows.
     path = tmp_path / "a.csv"
     for length, fits in ((8_000_000, True), (9_000_000, False), (17_000_000, False)):
         long = "line\n" * (length // 5) if quoted else "x" * length

@@ -1,4 +1,6 @@
-"""Row locality of tables in memory and of relations: types, collations, and which keys of a user stay."""
+"""Row locality of tables in memory and of relations: types, collations, and which keys of a user
+stay.
+"""
 
 from __future__ import annotations
 

@@ -125,9 +125,9 @@ def test_errors_are_sorted_into_ranges() -> None:
     [peers.measure_opendp_alp, peers.measure_opendp_threshold, peers.measure_diffprivlib, peers.measure_numpy],
 )
 def test_peers_are_measured_on_the_same_data(measured: Callable[..., Any]) -> None:
-    # Catches a peer that looks up other keys: four counts of 305 on average, so it would err by 300. OpenDP's ALP
-    # errs by 5 on average; the chance of a key's error falls by e for each 10, and that of 60 for the mean of four
-    # is below 10⁻⁸.
+    # Catches a peer that looks up other keys: four counts of 305 on average, so it would err by
+    # 300. OpenDP's ALP errs by 5 on average; the chance of a key's error falls by e for each 10,
+    # and that of 60 for the mean of four is below 10⁻⁸.
     found = measured(Workload(300, 5000), 1)
     assert found["errors"]["> 120"]["mean"] < 60
     assert found["lookup"] > 0

@@ -1,4 +1,6 @@
-"""Files made to harm: truncations, flipped bits, forged headers. Typed errors only, and no time or memory lost."""
+"""Files made to harm: truncations, flipped bits, forged headers. Typed errors only, and no time or
+memory lost.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def test_forged_files_are_only_refused_for_what_is_forged(contents: dict[str, by
         load(path, content)
 
 
-# Every flipped bit, and every truncation of a file of another mechanism: test_promise_16_damaged_files_are_refused.
+# Every flipped bit, and every truncation of a file of another mechanism:
+# test_promise_16_damaged_files_are_refused.
 def test_every_truncation_is_refused(contents: dict[str, bytes], path: Path) -> None:
     content = contents["tight-alp"]
     for length in range(len(content)):

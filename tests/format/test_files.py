@@ -1,4 +1,6 @@
-"""Files of releases: what is saved is what is loaded, in any process, or nothing (promises 8, 14, 16, 17)."""
+"""Files of releases: what is saved is what is loaded, in any process, or nothing (promises 8, 14,
+16, 17).
+"""
 
 from __future__ import annotations
 
@@ -255,7 +257,9 @@ def test_a_release_from_an_old_file_is_saved_in_the_format_it_had(tmp_path: Path
 
 
 def test_an_old_file_with_an_estimated_size_states_the_epsilon_that_was_asked_for(tmp_path: Path) -> None:
-    """Format 1 claims the price of the size without its noise. A mutant that adds the claimed price states 0.98."""
+    """Format 1 claims the price of the size without its noise. A mutant that adds the claimed price
+    states 0.98.
+    """
     made = sparsedp.release({"a": 5}, epsilon=1.0, mechanism="alp")
     unseen = replace(made.plan.problem, sizing_noise=None, sizing_loss=Decimal("1e-6"))
     assert isinstance(made.plan, AlpPlan)
@@ -281,7 +285,7 @@ def reachable(hint: Any, found: set[type]) -> set[type]:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_class_of_a_plan_says_what_is_wrong_with_one_from_a_file(mechanism: str) -> None:
-    # Catches a class that is read from files and checked by nobody. A law of gaps, and a plan, may have nothing to say
-    # beyond what their parts do.
+    # Catches a class that is read from files and checked by nobody. A law of gaps, and a plan, may
+    # have nothing to say beyond what their parts do.
     for one in reachable(MECHANISMS[mechanism], set()) - {Passing}:
         assert issubclass(one, Plan) or "faults" in one.__dict__, one

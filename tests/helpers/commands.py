@@ -1,8 +1,10 @@
-"""Commands as separate processes that start within milliseconds: forks of one that has imported everything.
+"""Commands as separate processes that start within milliseconds: forks of one that has imported
+everything.
 
-A new interpreter takes half a second to import what a command needs, and the tests run hundreds of commands. Here a
-server without threads imports it once; each command is a fork of it, with its own streams, folder, environment and exit
-code. What an interpreter reads when it starts (such as its encoding) is tested with real interpreters.
+A new interpreter takes half a second to import what a command needs, and the tests run hundreds of
+commands. Here a server without threads imports it once; each command is a fork of it, with its own
+streams, folder, environment and exit code. What an interpreter reads when it starts (such as its
+encoding) is tested with real interpreters.
 """
 
 from __future__ import annotations

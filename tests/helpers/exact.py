@@ -65,7 +65,9 @@ class PreparedWords(Randomness):
 def law_of_sampler(
     draw: Callable[[Randomness], Outcome], word_bits: int, length: int
 ) -> tuple[dict[Outcome, Fraction], Fraction]:
-    """The law of draw(randomness) over every string of `length` words, and the mass of strings that are too short."""
+    """The law of draw(randomness) over every string of `length` words, and the mass of strings that
+    are too short.
+    """
     law: dict[Outcome, Fraction] = {}
     short = Fraction(0)
     each = Fraction(1, 1 << (word_bits * length))

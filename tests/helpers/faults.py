@@ -1,4 +1,6 @@
-"""Faults on demand: a full disk, a process that is stopped at a chosen call, a child that must not hang."""
+"""Faults on demand: a full disk, a process that is stopped at a chosen call, a child that must not
+hang.
+"""
 
 from __future__ import annotations
 
@@ -82,14 +84,17 @@ CHANGES |= {"unlink", "rmdir", "execute"}
 
 
 def _changes_files(function: Any) -> bool:
-    """Whether a built-in function of the operating system, of a file or of SQLite changes something."""
+    """Whether a built-in function of the operating system, of a file or of SQLite changes
+    something.
+    """
     owner = getattr(function, "__self__", None)
     module = getattr(owner, "__name__", None) or type(owner).__module__
     return module in ("posix", "io", "_io", "sqlite3") and function.__name__ in CHANGES
 
 
 def at_call(number: int, act: Callable[[], object], work: Callable[[], object]) -> int:
-    """Do the work, but act right before or after a call that changes a file: at the given one of 2n moments.
+    """Do the work, but act right before or after a call that changes a file: at the given one of 2n
+    moments.
 
     Returns the number of moments. Every one can be tried, so no test waits for a lucky one.
     """
@@ -116,7 +121,9 @@ def stop(kind: int) -> Callable[[], None]:
 
 
 def in_child(work: Callable[[], Result]) -> Result:
-    """The result of the work in a forked child, which must not hang; an exception is raised again here."""
+    """The result of the work in a forked child, which must not hang; an exception is raised again
+    here.
+    """
     ended, result = _fork(work)
     if ended != 0:
         raise ChildProcessError(f"the child ended with {ended}")

@@ -1,7 +1,9 @@
-"""The same table of events as every kind of input: files by our own and by other writers, relations, frames.
+"""The same table of events as every kind of input: files by our own and by other writers,
+relations, frames.
 
-The writers here keep to RFC 4180 (a cell with a delimiter, quote or line break is quoted, quotes are doubled) and to
-JSON as it is defined, so that what a cell says is not a matter of taste. How a line is written depends on its row only.
+The writers here keep to RFC 4180 (a cell with a delimiter, quote or line break is quoted, quotes
+are doubled) and to JSON as it is defined, so that what a cell says is not a matter of taste. How a
+line is written depends on its row only.
 """
 
 from __future__ import annotations
@@ -252,7 +254,9 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def relation(kind: str, view: bool = False) -> Maker:
-    """A relation whose keys have a DuckDB type; `ENUM` has all keys of the larger table, so it does not reveal data."""
+    """A relation whose keys have a DuckDB type; `ENUM` has all keys of the larger table, so it does
+    not reveal data.
+    """
 
     def make(events: Events, folder: Path) -> object:
         connection = _database()

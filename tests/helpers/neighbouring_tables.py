@@ -1,6 +1,8 @@
-"""Tables of events with hostile cells, the same for the same seed, and the same tables without some of the users.
+"""Tables of events with hostile cells, the same for the same seed, and the same tables without some
+of the users.
 
-Cells are text, bytes, integers, dates or truth values, with a plain reading that every kind of input must give.
+Cells are text, bytes, integers, dates or truth values, with a plain reading that every kind of
+input must give.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from typing import Any
 KEYS_LIMITS, LIMITS = (1, 2, 3), (1, 2)
 COLUMNS = ("user", "key", "value", "note")
 
-# Cells that a guessing reader mistakes for something else; it often treats the cells of one theme as equal.
+# Cells that a guessing reader mistakes for something else; it often treats the cells of one theme
+# as equal.
 THEMES: dict[str, list[str]] = {
     "words": ["alpha", "beta", "gamma", "delta", "epsilon", "a", "b", "c"],
     "numbers": ["1", "2", "7", "007", "+7", "1.0", "1e5", "100000", "0x10", "16", "0", "-0", "-0.0", "1_000", "1,5"],
@@ -49,7 +52,9 @@ WILD_REALS = [float("nan"), float("inf"), -0.0, 1e300, -1.5, 0.1, 5e-324]
 
 @dataclass(frozen=True)
 class Row:
-    """One event. `file` is its file if there are several; `damage` is how its line of a text file is broken."""
+    """One event. `file` is its file if there are several; `damage` is how its line of a text file
+    is broken.
+    """
 
     user: Any
     key: Any
@@ -109,7 +114,9 @@ class Events:
         return [getattr(row, name) for row in self.present]
 
     def places(self, rows: frozenset[int], header: bool) -> tuple[set[int], set[int]]:
-        """How a message may name these rows: by their numbers, in the table or in the file, or by their lines."""
+        """How a message may name these rows: by their numbers, in the table or in the file, or by
+        their lines.
+        """
         numbers, lines = set(), set()
         next_of: dict[int, tuple[int, int, int]] = {}
         for number, at in enumerate(self.order, 1):
@@ -194,8 +201,8 @@ def game(
 ) -> Game:
     """The table of a seed, and the parameters to count it with.
 
-    `as_text`: values are text too. `damages`: one row has one of these, and all other cells are harmless. `several`:
-    there are several files. Users and keys have the given `themes`, or any.
+    `as_text`: values are text too. `damages`: one row has one of these, and all other cells are
+    harmless. `several`: there are several files. Users and keys have the given `themes`, or any.
     """
     rng = random.Random(seed)
     number = rng.choice([1, 2, 3, 3, 4, 5])

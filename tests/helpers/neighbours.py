@@ -1,4 +1,6 @@
-"""Whether a way to count respects the bound: removing one user changes the counts by at most that user's share."""
+"""Whether a way to count respects the bound: removing one user changes the counts by at most that
+user's share.
+"""
 
 from __future__ import annotations
 
@@ -92,8 +94,9 @@ def compare(
 ) -> Seen:
     """How much the removed rows have moved; `AssertionError` if it is more than they may.
 
-    `events` is the larger table, whose lines begin with a `header`. With `exact`, the keys that move must be those of
-    the removed rows; with `placed`, messages about these rows must name their position.
+    `events` is the larger table, whose lines begin with a `header`. With `exact`, the keys that
+    move must be those of the removed rows; with `placed`, messages about these rows must name their
+    position.
     """
     if larger.refusal is not None or smaller.refusal is not None:
         places = events.places(gone, header)
@@ -123,10 +126,12 @@ def _compare_refusals(larger: str | None, smaller: str | None, rows: set[int], l
     known = set() if smaller is None else _parts(smaller)
     if _parts(larger) == known:
         return
-    # Anything else that is wrong with the larger table must be in the removed rows, and the message says so.
+    # Anything else that is wrong with the larger table must be in the removed rows, and the message
+    # says so.
     more = "; ".join(part for part in larger.split("; ") if _parts(part) - known)
     assert more, f"refused for more without the user: {smaller} (with: {larger})"
-    # A file that cannot be parsed has no rows, and the error may be noticed after the place where it begins.
+    # A file that cannot be parsed has no rows, and the error may be noticed after the place where
+    # it begins.
     if not placed or "cannot be read" in more:
         return
     places = [(what, int(number)) for what, number in _PLACE.findall(more)]
@@ -156,7 +161,9 @@ def check(
     themes: tuple[str, ...] = (),
     kinds: dict[str, Kind] = KINDS,
 ) -> Seen:
-    """All pairs of the table of a seed, as an input of this kind; `AssertionError` says how to reproduce it."""
+    """All pairs of the table of a seed, as an input of this kind; `AssertionError` says how to
+    reproduce it.
+    """
     kind = kinds[name]
     damages = kind.damages if damaged else ()
     played = game(f"{name}/{seed}/{damaged}", kind.cells, kind.as_text, damages, kind.several, themes)

@@ -1,4 +1,6 @@
-"""χ² tests at a level that a correct program fails less than once in 10⁶ runs (and never with a fixed seed)."""
+"""χ² tests at a level that a correct program fails less than once in 10⁶ runs (and never with a
+fixed seed).
+"""
 
 from __future__ import annotations
 

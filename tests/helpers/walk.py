@@ -1,7 +1,9 @@
-"""The walk of a row, from a table to the file of a release: `python tests/helpers/walk.py` prints it.
+"""The walk of a row, from a table to the file of a release: `python tests/helpers/walk.py` prints
+it.
 
-The command line and `releasing` hold the row and pass it to the rooms to their left. Every such step is a line here: a
-function that gets data and is called by one of those two rooms. These are good places for a breakpoint.
+The command line and `releasing` hold the row and pass it to the rooms to their left. Every such
+step is a line here: a function that gets data and is called by one of those two rooms. These are
+good places for a breakpoint.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ def place(frame: FrameType | None) -> tuple[str, ...]:
 
 
 def walk(source: Path, output: Path, *options: str) -> list[str]:
-    """The functions that get the row on its way from the source to the output, in order, each once in a row."""
+    """The functions that get the row on its way from the source to the output, in order, each once
+    in a row.
+    """
     from sparsedp.cli.app import app
 
     steps: list[str] = []
@@ -71,7 +75,7 @@ def walk(source: Path, output: Path, *options: str) -> list[str]:
     with contextlib.redirect_stderr(io.StringIO()):
         sys.setprofile(watch)
         try:
-            app([*asked, "--output", str(output), "--quiet", *options], standalone_mode=False)
+            app([*asked, "--output", str(output), *options], standalone_mode=False)
         finally:
             sys.setprofile(None)
     # Before this there are only parameters, and afterwards only what may be published.
@@ -81,7 +85,9 @@ def walk(source: Path, output: Path, *options: str) -> list[str]:
 
 
 def rooms(steps: list[str]) -> list[str]:
-    """The rooms of the steps, each stretch once, without the budget and the rooms that hold the row."""
+    """The rooms of the steps, each stretch once, without the budget and the rooms that hold the
+    row.
+    """
     seen = [step.split(".")[0] for step in steps]
     visited = [room for room in seen if room not in (*HANDS, "budget", "_util")]
     return [room for at, room in enumerate(visited) if at == 0 or visited[at - 1] != room]

@@ -114,7 +114,8 @@ def test_the_modules_and_tests_that_the_documentation_names_are_there() -> None:
             assert any(list(place.glob(name)) for place in places), f"{page.name} names {name}"
 
 
-# Laid out by hand or generated: fenced and indented code, comments, generated tables; and versions that are out.
+# Laid out by hand or generated: fenced and indented code, comments, generated tables; and versions
+# that are out.
 LAID_OUT = re.compile(
     r"^```.*?^```$"
     r"|(?<=\n\n)(?: {4}[^\n]*\n)+"

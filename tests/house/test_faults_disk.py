@@ -1,4 +1,6 @@
-"""A full disk, or a place that cannot be written to: nothing is half written, and nothing is spent in vain."""
+"""A full disk, or a place that cannot be written to: nothing is half written, and nothing is spent
+in vain.
+"""
 
 from __future__ import annotations
 
@@ -174,7 +176,9 @@ PLACES: dict[str, Callable[[Path], Path]] = {
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_place_that_cannot_be_written_is_named_and_costs_nothing(place: str, parts: int, open_folder: Path) -> None:
-    """Catches a check of the place that comes after the debit, or that checks only permissions: /proc grants them."""
+    """Catches a check of the place that comes after the debit, or that checks only permissions:
+    /proc grants them.
+    """
     (open_folder / "file").write_text("a file")
     (open_folder / "budget").mkdir()
     os.chmod(open_folder / "budget", 0o777)

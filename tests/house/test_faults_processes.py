@@ -1,4 +1,6 @@
-"""Several processes on one file, files that change under a reader, forks among threads, and too little memory."""
+"""Several processes on one file, files that change under a reader, forks among threads, and too
+little memory.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def meanwhile(*works: Callable[[], object]) -> Iterator[None]:
 
 
 def test_of_several_savers_of_a_path_one_wins_and_readers_see_whole_files(tmp_path: Path) -> None:
-    """Catches a temporary file that savers share, and a file that has its name before it is complete."""
+    """Catches a temporary file that savers share, and a file that has its name before it is
+    complete.
+    """
     path = tmp_path / "a.sparsedp"
     releases = [make("tight-alp", seed) for seed in range(3)]
     known = [answers(release) for release in releases]
@@ -129,7 +133,9 @@ def test_a_file_that_is_replaced_or_removed_answers_as_before_for_who_has_it_ope
 
 @pytest.mark.parametrize("left", [0, 4096])
 def test_a_file_that_is_truncated_kills_who_reads_the_rest(left: int, tmp_path: Path) -> None:
-    """No reader of a mapped file can do better: the page is gone. No wrong answer is given before that."""
+    """No reader of a mapped file can do better: the page is gone. No wrong answer is given before
+    that.
+    """
     path = tmp_path / "a"
     sparsedp.release((np.arange(20_000), np.ones(20_000, int)), epsilon=1, nonzero=20_000).save(path)
 
@@ -173,7 +179,9 @@ def test_a_child_with_the_process_id_of_its_parent_draws_anew(monkeypatch: pytes
 
 
 def test_a_child_does_not_wait_for_threads_that_it_does_not_have() -> None:
-    """Catches a lock that is held at the fork: the thread draws all the time, so it holds the lock in most forks."""
+    """Catches a lock that is held at the fork: the thread draws all the time, so it holds the lock
+    in most forks.
+    """
     stream = Randomness()
     with meanwhile(lambda: stream.words(1 << 22)):
         draws = {in_child(partial(noise, stream)) for _ in range(6)}
@@ -206,7 +214,9 @@ def test_a_child_that_is_forked_during_the_first_lookup_can_look_up(monkeypatch:
 
 
 def test_children_work_whatever_other_threads_were_doing(tmp_path: Path) -> None:
-    """Builds, saves and lookups of other threads, in Python and in the kernels, at the moment of the fork."""
+    """Builds, saves and lookups of other threads, in Python and in the kernels, at the moment of
+    the fork.
+    """
     keys = np.arange(100_000)
     release = make("tight-alp")
     expected = answers(release)
@@ -224,7 +234,9 @@ def test_children_work_whatever_other_threads_were_doing(tmp_path: Path) -> None
 
 
 def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a child that shares the lock of another thread, or waits for locks of SQLite that nobody will release."""
+    """Catches a child that shares the lock of another thread, or waits for locks of SQLite that
+    nobody will release.
+    """
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1, timeout=HANGS)
     inside, leave = threading.Event(), threading.Event()
     done: list[str] = []
@@ -285,7 +297,8 @@ def with_memory(megabytes: int, work: Callable[[], object]) -> object:
 
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="memory in use is read from /proc")
-# 4.6 GB: far more than a limit, and than the free heap memory that earlier tests may have left in this process.
+# 4.6 GB: far more than a limit, and than the free heap memory that earlier tests may have left in
+# this process.
 HUGE: dict[str, Any] = {"epsilon": 1, "nonzero": 10**9, "mechanism": "tight-alp"}
 
 

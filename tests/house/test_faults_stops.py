@@ -1,4 +1,6 @@
-"""Writers that are killed, interrupted or terminated at every call that touches a file: all or nothing."""
+"""Writers that are killed, interrupted or terminated at every call that touches a file: all or
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def is_whole(path: Path) -> bool:
 
 
 class Stage:
-    """A new folder for each try, with a ledger and the earlier contents, and what must hold afterwards."""
+    """A new folder for each try, with a ledger and the earlier contents, and what must hold
+    afterwards.
+    """
 
     def __init__(self, folder: Path, writer: str) -> None:
         self.write, kind = WRITERS[writer]
@@ -125,7 +129,9 @@ class Stage:
 
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_writer_that_is_killed_leaves_the_old_or_the_new(writer: str, folder: Path) -> None:
-    """Catches a file that is written in place, a header of parts written first, and a debit that comes too late."""
+    """Catches a file that is written in place, a header of parts written first, and a debit that
+    comes too late.
+    """
     stage = Stage(folder, writer)
     for moment in stage.moments():
         here = stage.prepare()
@@ -149,7 +155,9 @@ def test_a_writer_that_is_interrupted_cleans_up(writer: str, folder: Path) -> No
 
 
 def test_a_command_that_is_told_to_end_removes_the_counts_that_it_spilled(tmp_path: Path) -> None:
-    """Catches a command that dies of SIGTERM as if of SIGKILL: counts would stay behind in its folder."""
+    """Catches a command that dies of SIGTERM as if of SIGKILL: counts would stay behind in its
+    folder.
+    """
     generator = np.random.default_rng(1)
     rows = 2_000_000
     pd.DataFrame({"user": generator.integers(0, rows, rows), "url": generator.integers(0, rows, rows)}).to_parquet(

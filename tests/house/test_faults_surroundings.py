@@ -1,4 +1,6 @@
-"""Odd surroundings: file names, environment variables, a folder that is gone, a clock that is wrong."""
+"""Odd surroundings: file names, environment variables, a folder that is gone, a clock that is
+wrong.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,9 @@ def test_a_current_folder_that_is_gone_matters_to_relative_paths_only(tmp_path: 
 
 
 def test_a_command_needs_no_environment(tmp_path: Path) -> None:
-    """No HOME, no PATH, no locale, as for services. Catches settings that are looked for in the home folder."""
+    """No HOME, no PATH, no locale, as for services. Catches settings that are looked for in the
+    home folder.
+    """
     EVENTS.to_csv(tmp_path / "événements.csv", index=False)
     options = ["--key", "key", "--user", "user", "--max-keys-per-user", "1", "--epsilon", "1", "-o", "ä.sparsedp"]
     for command in (["release", "événements.csv", *options], ["lookup", "ä.sparsedp", "page ä"]):

@@ -1,4 +1,6 @@
-"""The house keeps its order: a room imports only rooms to its left, and the documentation states the same order."""
+"""The house keeps its order: a room imports only rooms to its left, and the documentation states
+the same order.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ import walk as walking
 PACKAGE = Path(sparsedp.__file__).parent
 REPOSITORY = Path(__file__).parents[2]
 
-# The order is written once, in the package's docstring; other modules at the top level are its public face.
+# The order is written once, in the package's docstring; other modules at the top level are its
+# public face.
 ORDER = re.findall(r"\w+", re.search(r"^    errors.*(?:\n    .*)*", sparsedp.__doc__ or "", re.MULTILINE)[0])  # type: ignore[index]
 FACE = {"", "spark"}
 MOST_AT_THE_TOP, MOST_LINES = 8, 400
@@ -27,7 +30,9 @@ def room_of(parts: tuple[str, ...]) -> str:
 
 
 def imported(path: Path) -> Iterator[tuple[str, ...]]:
-    """What a module imports from this package, as paths below it; imports inside functions count too."""
+    """What a module imports from this package, as paths below it; imports inside functions count
+    too.
+    """
     package = path.relative_to(PACKAGE).parent.parts
     for node in ast.walk(ast.parse(path.read_text())):
         if not isinstance(node, ast.ImportFrom):

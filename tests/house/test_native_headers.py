@@ -1,4 +1,6 @@
-"""The kernels of native/ do not depend on Python and check their own arrays, so that fuzzing reaches all of it."""
+"""The kernels of native/ do not depend on Python and check their own arrays, so that fuzzing
+reaches all of it.
+"""
 
 from __future__ import annotations
 

@@ -134,7 +134,8 @@ def test_promise_07_no_float_in_the_noise_path(figure: Figure, tmp_path: Path) -
             for item in value:
                 count(item, place)
         else:
-            # The masses of a ladder are computed from the growth; they are integers, and ε follows from them.
+            # The masses of a ladder are computed from the growth; they are integers, and ε follows
+            # from them.
             assert not isinstance(value, float) or place.endswith((".epsilon", ".delta", ".recipe.growth")), place
             large = isinstance(value, str) and value.lstrip("-").replace("/", "").isdigit()
             integers += large or (isinstance(value, int) and not isinstance(value, bool))
@@ -363,8 +364,9 @@ def test_the_page_of_promises_has_a_figure_for_each() -> None:
 
 
 def test_the_samplers_take_the_same_steps_whatever_the_counts_are() -> None:
-    # Catches a draw that is repeated or skipped for some counts. The digits of the noise take a fixed number of words;
-    # only its high part, which is independent of the counts, takes more now and then.
+    # Catches a draw that is repeated or skipped for some counts. The digits of the noise take a
+    # fixed number of words; only its high part, which is independent of the counts, takes more now
+    # and then.
     for rate in ("0.01", "1", "3"):
         law = TwoSided.with_rate(Decimal(rate))
         next_words = set()

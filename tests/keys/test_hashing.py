@@ -1,4 +1,6 @@
-"""From keys to ids, and from ids to rows: published vectors, injective encoding, exact collisions (promise 13)."""
+"""From keys to ids, and from ids to rows: published vectors, injective encoding, exact collisions
+(promise 13).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from sparsedp import InputError, KeyTypeError, _native
 from sparsedp.keys.hashing import HASHED_DOMAIN, MOST_ROWS, ROW_PRIME, KeySpace, draw_row_functions
 from sparsedp.privacy.randomness import ReproducibleRandomness
 
-# The values published with SipHash: key 00..0f, the messages 00.. of length 0..63, eight bytes each.
+# The values published with SipHash: key 00..0f, the messages 00.. of length 0..63, eight bytes
+# each.
 SIP_KEY = bytes(range(16))
 PUBLISHED = bytes.fromhex("""
 310e0edd47db6f72 fd67dc93c539f874 5a4fa9d909806c0d 2d7efbd796666785 b7877127e09427cf 8da699cd64557618
@@ -332,7 +335,8 @@ def test_row_functions_are_drawn_below_the_prime_and_the_factor_is_not_zero() ->
 
 @pytest.mark.parametrize("bits", [3, 5, 7])
 def test_two_ids_share_a_row_with_probability_at_most_one_in_rows(bits: int) -> None:
-    # The same construction over the Mersenne primes 7, 31 and 127, all functions and all numbers of rows.
+    # The same construction over the Mersenne primes 7, 31 and 127, all functions and all numbers of
+    # rows.
     prime = (1 << bits) - 1
     functions = [(a, b) for a in range(1, prime) for b in range(prime)]
     pairs = list(combinations(range(prime), 2)) if bits < 7 else [(0, 1), (0, 126), (5, 77), (63, 64)]

@@ -1,4 +1,6 @@
-"""Stored keys that are published: only because of their own noisy count, and the file names what was hashed."""
+"""Stored keys that are published: only because of their own noisy count, and the file names what
+was hashed.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,16 @@ PRIVACY: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 
 
 def named(outcomes: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """What is published about two keys of one fingerprint: a key is named if it is stored and the other is not."""
+    """What is published about two keys of one fingerprint: a key is named if it is stored and the
+    other is not.
+    """
     return (UNSTORED, UNSTORED) if UNSTORED not in outcomes else outcomes
 
 
 def published_law(stage: StableStage, counts: tuple[int, int], merged: bool) -> dict[Any, Fraction]:
-    """The law of what is published about two keys of one fingerprint; `merged` draws one noise for their sum."""
+    """The law of what is published about two keys of one fingerprint; `merged` draws one noise for
+    their sum.
+    """
     law: dict[Any, Fraction] = {}
     if merged:
         for value, mass in stable_law(stage, sum(counts), 40).items():
@@ -50,7 +56,8 @@ def published_law(stage: StableStage, counts: tuple[int, int], merged: bool) -> 
 
 @pytest.mark.parametrize("other", [0, 1, 2, 9])
 def test_naming_keys_of_one_fingerprint_costs_no_more_than_delta(other: int) -> None:
-    # Catches a selection by fingerprints, where a rare key is named because a frequent one shares its fingerprint.
+    # Catches a selection by fingerprints, where a rare key is named because a frequent one shares
+    # its fingerprint.
     stage = StableStage.plan(Decimal("0.8"), Fraction(1), Fraction(1, 100))
     factor = exp_up(stage.step_loss)
     for count in (0, 1, 2):
@@ -64,9 +71,10 @@ def test_naming_keys_of_one_fingerprint_costs_no_more_than_delta(other: int) -> 
 
 
 def test_a_rare_key_is_not_named_for_a_frequent_one_of_its_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
-    # 20 000 pairs of keys that share a fingerprint. A key of count 1 is stored with probability δ = 0.1 (at most), and
-    # a key of a pair is named only if it alone is stored. Catches merging by fingerprint (which names all rare keys),
-    # and naming by a search for the fingerprint (which names half of them).
+    # 20 000 pairs of keys that share a fingerprint. A key of count 1 is stored with probability δ =
+    # 0.1 (at most), and a key of a pair is named only if it alone is stored. Catches merging by
+    # fingerprint (which names all rare keys), and naming by a search for the fingerprint (which
+    # names half of them).
     pairs = 20_000
     real = KeySpace.read
 

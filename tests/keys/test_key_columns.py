@@ -1,4 +1,6 @@
-"""The same keys give the same ids in lists, NumPy, Arrow, pandas and polars, or are refused (promise 13)."""
+"""The same keys give the same ids in lists, NumPy, Arrow, pandas and polars, or are refused
+(promise 13).
+"""
 
 from __future__ import annotations
 

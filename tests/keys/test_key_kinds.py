@@ -1,4 +1,6 @@
-"""A release knows the kind of its keys: looking integers up as text is an error, not a wrong answer (promise 27)."""
+"""A release knows the kind of its keys: looking integers up as text is an error, not a wrong answer
+(promise 27).
+"""
 
 from __future__ import annotations
 

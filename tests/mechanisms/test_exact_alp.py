@@ -65,7 +65,8 @@ def worst_unit_loss(rounding: LinearRounding, rows: int, positions: Positions, l
 
 @pytest.mark.parametrize("name", LINEAR)
 def test_the_step_loss_is_exact_without_collisions(name: str) -> None:
-    # Catches a flip probability or a slope that is slightly off: the bound is attained, not only respected.
+    # Catches a flip probability or a slope that is slightly off: the bound is attained, not only
+    # respected.
     rounding = LINEAR[name]
     worst = worst_unit_loss(rounding, rows=1, positions=((0,) * rounding.levels,), largest=9)
     assert worst <= exp_up(rounding.step_loss)

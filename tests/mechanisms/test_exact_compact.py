@@ -56,7 +56,8 @@ def test_every_polynomial_has_mass_one_in_all() -> None:
 
 
 def test_no_polynomial_changes_by_more_than_the_step_loss() -> None:
-    # Catches buckets that are off by more than one element and a value law other than that of a zero count.
+    # Catches buckets that are off by more than one element and a value law other than that of a
+    # zero count.
     bound = exp_up(BUCKETS.noise.step_loss) * exp_up(BUCKETS.loss)
     sparse = [x for x in product(range(3), repeat=KEYS) if sum(map(bool, x)) <= DEGREE + 1]
     laws = {x: polynomial_law(BUCKETS, x) for x in sparse}

@@ -1,4 +1,6 @@
-"""Reals with a δ: the rounded count couples the stages, and the exact divergence is still what is stated."""
+"""Reals with a δ: the rounded count couples the stages, and the exact divergence is still what is
+stated.
+"""
 
 from __future__ import annotations
 

@@ -74,7 +74,9 @@ def value_law(b: NoiseBuckets, count: int) -> dict[int | None, Fraction]:
 
 
 def joint_law(b: NoiseBuckets, x: Vector, segment: int) -> Iterator[tuple[tuple[object, ...], Fraction]]:
-    """P[rows of all keys, table, z | x] with seeds accepted when the support's rows are independent."""
+    """P[rows of all keys, table, z | x] with seeds accepted when the support's rows are
+    independent.
+    """
     support = [i for i, count in enumerate(x) if count]
     hashes = list(product(rows_of(segment), repeat=KEYS))
     good = [rows for rows in hashes if independent([rows[i] for i in support])]
@@ -107,7 +109,8 @@ def law_of(b: NoiseBuckets, x: Vector, segment: int = SEGMENT) -> dict[tuple[obj
 
 @pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((0, 2), (1, 2)), ((1, 1), (1, 2))])
 def test_one_step_is_within_the_stated_loss_and_delta(x: Vector, y: Vector) -> None:
-    # Catches buckets of the wrong width, T - 1, acceptance on anything but independence, stored keys in the system.
+    # Catches buckets of the wrong width, T - 1, acceptance on anything but independence, stored
+    # keys in the system.
     b = buckets()
     p, q = law_of(b, x), law_of(b, y)
     assert sum(p.values()) == sum(q.values()) == 1
@@ -164,7 +167,8 @@ def independent_big(rows: list[int]) -> bool:
 
 
 def test_a_tiny_solution_is_uniform_over_all_solutions() -> None:
-    # All 2^12 fillings of four slots of three bits: every solution of the two equations occurs equally often.
+    # All 2^12 fillings of four slots of three bits: every solution of the two equations occurs
+    # equally often.
     ids, values = np.array([3, 8], np.uint64), np.array([5, 2], np.uint64)
     seed = next(s for s in range(50) if _native.solve(np.zeros(4, np.uint8), 1, s, 0, 2, 2, ids, values))
     seen: dict[tuple[int, ...], int] = {}
@@ -242,7 +246,8 @@ def test_delta_counts_the_loss_of_estimating_the_size_too() -> None:
 
 
 def test_an_estimated_size_spends_the_delta_of_the_worst_size() -> None:
-    # The noisy size decides between plans with different δ; the guarantee is that of the largest one.
+    # The noisy size decides between plans with different δ; the guarantee is that of the largest
+    # one.
     problem = Request(epsilon=1.0, delta=1e-6).problem
     size = SupportSize.plan(problem, 0.1)
     plans = [RetrievalPlan.create(size.sized(problem, [keys])) for keys in (1, 5000, 20_000)]
@@ -270,7 +275,8 @@ def test_a_step_may_have_a_large_delta_when_neighbours_are_much_closer() -> None
 
 
 def test_a_slot_stays_within_64_bits_when_the_buckets_need_more_noise() -> None:
-    # At this δ the last bucket just fits, and the noise that its integers require raises the threshold by one.
+    # At this δ the last bucket just fits, and the noise that its integers require raises the
+    # threshold by one.
     release = sparsedp.release({"a": 3}, epsilon=0.4464, delta=6.099348670541042e-14, nonzero=1, mechanism="retrieval")
     assert isinstance(release.plan, RetrievalPlan)
     assert release.plan.buckets.bits <= 64
@@ -291,7 +297,9 @@ def number_law(keys: int) -> dict[int, Fraction]:
 
 
 def sized_law(b: NoiseBuckets, x: Vector, segment: int) -> dict[tuple[object, ...], Fraction]:
-    """P[rows, table, z | x] of an array of this size: two tries for a seed, and uniform slots otherwise."""
+    """P[rows, table, z | x] of an array of this size: two tries for a seed, and uniform slots
+    otherwise.
+    """
     support = [i for i, count in enumerate(x) if count]
     hashes = list(product(rows_of(segment), repeat=KEYS))
     dependent = Fraction(sum(not independent([h[i] for i in support]) for h in hashes), len(hashes))
@@ -313,7 +321,9 @@ def sized_law(b: NoiseBuckets, x: Vector, segment: int) -> dict[tuple[object, ..
 
 
 def whole_law(b: NoiseBuckets, x: Vector, margin: int) -> dict[tuple[object, ...], Fraction]:
-    """P[N, rows, table, z | x]: the noisy number of keys and a margin decide whether there is room for two."""
+    """P[N, rows, table, z | x]: the noisy number of keys and a margin decide whether there is room
+    for two.
+    """
     small, large = sized_law(b, x, 1), sized_law(b, x, SEGMENT)
     return {
         (n, *output): chance * own
@@ -324,7 +334,8 @@ def whole_law(b: NoiseBuckets, x: Vector, margin: int) -> dict[tuple[object, ...
 
 @pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((0, 1), (1, 1))])
 def test_an_array_that_is_too_small_is_part_of_the_guarantee(x: Vector, y: Vector) -> None:
-    # In the second case a number of keys that comes out too small has no room for two: only its noise protects.
+    # In the second case a number of keys that comes out too small has no room for two: only its
+    # noise protects.
     b = buckets()
     p, q = whole_law(b, x, MARGIN), whole_law(b, y, MARGIN)
     assert sum(p.values()) == sum(q.values()) == 1
@@ -345,8 +356,8 @@ def test_an_array_that_is_too_small_is_part_of_the_guarantee(x: Vector, y: Vecto
 def test_overflow_is_the_chance_that_some_part_has_no_room(
     sensitivity: int, keys: int, step: float | None, parts: int
 ) -> None:
-    # Every way to spread the keys of a user over parts, with separate noise for each part; catches a shift by one key,
-    # forgotten keys of a user, and parts that are not counted.
+    # Every way to spread the keys of a user over parts, with separate noise for each part; catches
+    # a shift by one key, forgotten keys of a user, and parts that are not counted.
     contribution = Contribution(keys, Fraction(sensitivity, keys), "user")
     problem = Request(
         epsilon=1.0, delta=1e-4, sensitivity=sensitivity, step=step, parts=parts, contribution=contribution

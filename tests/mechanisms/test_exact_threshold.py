@@ -1,4 +1,6 @@
-"""Threshold and Threshold2: exact ε and δ of tiny instances, every output enumerated in rational arithmetic."""
+"""Threshold and Threshold2: exact ε and δ of tiny instances, every output enumerated in rational
+arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def pure_stage(rate: str, threshold: int, domain: int, bits: int) -> PureStage:
 
 
 def pure_law(stage: PureStage, x: Vector, window: int) -> dict[tuple[int | None, ...], Fraction]:
-    """P[table | x], where passing positions that are non-zero keys are ignored, for values in a window."""
+    """P[table | x], where passing positions that are non-zero keys are ignored, for values in a
+    window.
+    """
     values = [UNSTORED, *range(stage.threshold, stage.threshold + window)]
     law: dict[tuple[int | None, ...], Fraction] = {}
     zeros = [i for i, count in enumerate(x) if count == 0]
@@ -62,7 +66,8 @@ def unit_steps(domain: int, largest: int) -> Iterator[tuple[Vector, Vector]]:
 
 @pytest.mark.parametrize(("rate", "threshold", "bits"), [("0.7", 2, 8), ("0.3", 1, 10), ("1.5", 3, 12)])
 def test_no_output_of_threshold_changes_by_more_than_the_step_loss(rate: str, threshold: int, bits: int) -> None:
-    # Catches T - 1 for zeros only, noise of another scale on zeros, and zeros that pass with a wrong probability.
+    # Catches T - 1 for zeros only, noise of another scale on zeros, and zeros that pass with a
+    # wrong probability.
     stage = pure_stage(rate, threshold, domain=2, bits=bits)
     bound = exp_up(stage.step_loss)
     worst = Fraction(0)
@@ -90,7 +95,9 @@ def test_the_planned_threshold_stores_few_zeros_and_is_the_smallest() -> None:
 
 
 def stable_law(stage: StableStage, count: int, window: int) -> dict[int | None, Fraction]:
-    """The law of one key: not stored, each stored value of a window, and everything beyond as one outcome."""
+    """The law of one key: not stored, each stored value of a window, and everything beyond as one
+    outcome.
+    """
     raised = {0: 1 - Fraction(count, stage.unit), stage.unit: Fraction(count, stage.unit)}
     law: dict[int | None, Fraction] = {UNSTORED: Fraction(0)}
     for start, chance in (raised if count < stage.unit else {count: Fraction(1)}).items():
@@ -156,7 +163,8 @@ def test_real_neighbours_spread_over_many_keys_share_one_delta() -> None:
 def test_one_real_value_that_appears_is_stored_with_at_most_delta(
     mechanism: str, epsilon: float, sensitivity: float, step: float
 ) -> None:
-    # A key that goes from zero to Δ, a distance that is not a whole number of cells: any stored value falls under δ.
+    # A key that goes from zero to Δ, a distance that is not a whole number of cells: any stored
+    # value falls under δ.
     plan = make_plan(epsilon, 1e-6, mechanism=mechanism, sensitivity=sensitivity, step=step, nonzero=100)
     assert isinstance(plan, StabilityPlan | TightAlpPlan | ThresholdAlpPlan)
     stage = plan.stage

@@ -1,4 +1,6 @@
-"""Tight ALP: tables and symbols of tiny instances together, every output with its exact probability."""
+"""Tight ALP: tables and symbols of tiny instances together, every output with its exact
+probability.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def stable_stage(rate: str) -> StableStage:
 
 
 def make_plan(stage: Stage, bits: tuple[int, ...], leftover: bool = True) -> TightAlpPlan:
-    """The plan of a tiny ladder; without `leftover` the price of "not stored" is ignored (a mutant)."""
+    """The plan of a tiny ladder; without `leftover` the price of "not stored" is ignored (a
+    mutant).
+    """
     absent = not_stored(stage, np.arange(THRESHOLD))
     price = np.abs(np.diff(np.log(absent))) if leftover else np.zeros(THRESHOLD - 1)
     budgets = np.maximum(float(stage.step_loss) - price, 1e-6).tolist()
@@ -53,7 +57,8 @@ def table_laws(stage: Stage, x: Vector) -> Iterator[tuple[tuple[int | None, ...]
         mass = Fraction(1)
         for count, value in zip(x, table, strict=True):
             if count == 0:
-                # bounds of a zero's chance differ by less than the test can see; the exact gaps are tested elsewhere
+                # bounds of a zero's chance differ by less than the test can see; the exact gaps are
+                # tested elsewhere
                 chance = stage.passing.chance[0] if isinstance(stage, PureStage) else Fraction(0)
                 excess = stage.noise.magnitude.probability((value or 0) - THRESHOLD)
                 mass *= 1 - chance if value is None else chance * excess
@@ -115,7 +120,8 @@ def test_no_output_changes_by_more_than_the_step_loss(rate: str, bits: tuple[int
 
 
 def test_the_whole_budget_is_enough_for_both_stages() -> None:
-    # "Not stored" and the symbols together lose what the threshold stage loses alone, up to rounded masses.
+    # "Not stored" and the symbols together lose what the threshold stage loses alone, up to rounded
+    # masses.
     stage = pure_stage("1.1")
     assert make_plan(stage, (2,)).step_loss <= stage.step_loss * Decimal("1.001")
 

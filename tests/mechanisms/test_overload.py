@@ -1,4 +1,6 @@
-"""Releases with ten times the keys they were made for: they say so, and their intervals cover (promise 24)."""
+"""Releases with ten times the keys they were made for: they say so, and their intervals cover
+(promise 24).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from sparsedp.privacy.randomness import reproducible_for_tests
 
 KEYS = 8000
 ABSENT = np.arange(10**6, 10**6 + KEYS)
-# The bound of `compact` is not a size: its guarantee assumes it, so nothing may reveal whether it holds.
+# The bound of `compact` is not a size: its guarantee assumes it, so nothing may reveal whether it
+# holds.
 SIZED = [name for name, plan in MECHANISMS.items() if plan.needs_size]
 UNSIZED = [name for name in MECHANISMS if name not in [*SIZED, "compact", "laplace"]]
 CASES = [(name, delta) for name in SIZED for delta in ((1e-9,) if name == "retrieval" else (0.0, 1e-9))]
@@ -42,7 +45,9 @@ def overloaded(counts: Counts, mechanism: str, delta: float, sensitivity: int, m
 
 
 def coverages(release: sparsedp.Release, counts: Counts) -> Iterator[float]:
-    """How often 95 % intervals contain the count, in ranges of counts with enough keys, and for absent keys."""
+    """How often 95 % intervals contain the count, in ranges of counts with enough keys, and for
+    absent keys.
+    """
     low, high = release.interval(np.arange(len(counts)))
     held = (low <= counts) & (counts <= high)
     for first, last in ((1, 1), (2, 9), (10, 99), (100, 10**9)):
@@ -57,8 +62,8 @@ def coverages(release: sparsedp.Release, counts: Counts) -> Iterator[float]:
 @pytest.mark.parametrize("sensitivity", [1, 10])
 @pytest.mark.parametrize(("mechanism", "delta"), CASES)
 def test_intervals_cover_at_a_tenth_of_the_size(mechanism: str, delta: float, sensitivity: int) -> None:
-    # 8 000 intervals have a standard deviation of 0.25 %. Mutants: noise of an empty array answered as a count; the
-    # bounds of an array that is as full as planned.
+    # 8 000 intervals have a standard deviation of 0.25 %. Mutants: noise of an empty array answered
+    # as a count; the bounds of an array that is as full as planned.
     for counts in (zipf(), np.full(KEYS, 15 * sensitivity)):
         release = overloaded(counts, mechanism, delta, sensitivity, KEYS // 10)
         assert min(coverages(release, counts)) >= 0.94

@@ -43,7 +43,8 @@ def test_it_is_the_default_for_approximate_privacy() -> None:
 
 
 def test_for_few_keys_its_margin_is_too_much_space() -> None:
-    # The mechanism follows from the noisy number of keys, so the choice costs nothing; the plan states it.
+    # The mechanism follows from the noisy number of keys, so the choice costs nothing; the plan
+    # states it.
     with reproducible_for_tests(9):
         few = sparsedp.release(dict.fromkeys(range(100), 3), epsilon=1.0, delta=1e-9, sensitivity=20)
     assert few.mechanism == "tight-alp"
@@ -98,7 +99,8 @@ def test_sums_are_unbiased_with_an_honest_standard_error() -> None:
 
 
 def test_without_a_bound_every_key_has_its_place() -> None:
-    # Of 40 000 keys of at most 20 per user; a mutant that sizes by what matters to a ladder answers noise.
+    # Of 40 000 keys of at most 20 per user; a mutant that sizes by what matters to a ladder answers
+    # noise.
     release = build(seed=5, nonzero=None, sensitivity=20)
     assert release.filled
     assert release.overload is None

@@ -50,8 +50,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_the_coins_of_the_size_tell_nothing_about_those_of_the_build(
     monkeypatch: pytest.MonkeyPatch, name: str, seeded: bool
 ) -> None:
-    # With the same coins the numbers of keys that are rounded up would be equal every time. They are binomial with a
-    # standard deviation of 10: equal in 2.8 % of releases, and uncorrelated.
+    # With the same coins the numbers of keys that are rounded up would be equal every time. They
+    # are binomial with a standard deviation of 10: equal in 2.8 % of releases, and uncorrelated.
     watch = Watch(monkeypatch)
     sizes, builds = [], []
     for round_ in range(24):

@@ -1,4 +1,6 @@
-"""Sums of tight-alp are right on average, and their standard errors are those that repeated releases show."""
+"""Sums of tight-alp are right on average, and their standard errors are those that repeated
+releases show.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ SETTINGS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("first", [0, KEYS], ids=["present", "absent"])
 def test_standard_errors_are_honest(settings: dict[str, Any], first: int) -> None:
-    # 50 groups of 400 keys. Their errors, divided by the stated ones, have a mean square of about 1, or less: any
-    # remaining bias counts in full. Sums of posterior means give 4 to 900.
+    # 50 groups of 400 keys. Their errors, divided by the stated ones, have a mean square of about
+    # 1, or less: any remaining bias counts in full. Sums of posterior means give 4 to 900.
     keys = np.arange(first, first + KEYS).reshape(-1, GROUP)
     truth = (COUNTS if first == 0 else np.zeros_like(COUNTS)).reshape(-1, GROUP).sum(axis=1)
     with reproducible_for_tests(11):
@@ -63,7 +65,8 @@ def test_the_moments_of_stored_values_are_sums_over_the_noise(threshold: int) ->
 
 @pytest.mark.parametrize("sensitivity", [1, 5, 20, 100])
 def test_the_bias_that_is_left_is_told_for_every_count(sensitivity: int) -> None:
-    # Mutants: no bias, the bias of zero for all counts, the largest one for all (which is 0.02 to 0.08 noise scales).
+    # Mutants: no bias, the bias of zero for all counts, the largest one for all (which is 0.02 to
+    # 0.08 noise scales).
     plan = sparsedp.plan(1.0, nonzero=KEYS, sensitivity=sensitivity, mechanism="tight-alp")
     assert isinstance(plan, TightAlpPlan)
     decoder, rate = plan.decoder, float(plan.stage.noise.rate)
@@ -79,9 +82,10 @@ def test_the_bias_that_is_left_is_told_for_every_count(sensitivity: int) -> None
 
 @pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-6])
 def test_standard_errors_are_near_the_errors_of_crowded_releases(delta: float) -> None:
-    # Users with 100 keys, and 130 000 keys far below the noise in a release for 5400: other keys hide small counts, so
-    # that some bias is left. Sums of 2000 keys, present, absent or of one count, exactly. Mutants: zero weighs half as
-    # much, so that its bias stands for all (1.09); no bias is stated (0.95).
+    # Users with 100 keys, and 130 000 keys far below the noise in a release for 5400: other keys
+    # hide small counts, so that some bias is left. Sums of 2000 keys, present, absent or of one
+    # count, exactly. Mutants: zero weighs half as much, so that its bias stands for all (1.09); no
+    # bias is stated (0.95).
     plan = sparsedp.plan(1.0, nonzero=5400, sensitivity=100, delta=delta, mechanism="tight-alp", bits_per_entry=48)
     assert isinstance(plan, TightAlpPlan)
     counts = np.sort(np.maximum(1, np.round(5000 / np.arange(1, 130_001) ** 0.8)))

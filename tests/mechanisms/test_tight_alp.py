@@ -159,7 +159,8 @@ def test_a_tiny_budget_moves_counts_to_a_coarser_grid(epsilon: float) -> None:
     counts = np.full(2000, 10 / epsilon).astype(np.int64) + np.arange(2000)
     release = build(counts, seed=10, epsilon=epsilon)
     assert abs(release.lookup(np.arange(2000), prior="flat").mean() * epsilon - 10) < 1
-    # Any key may share its cell with one of count 10/ε here, so balanced answers treat some of them as absent.
+    # Any key may share its cell with one of count 10/ε here, so balanced answers treat some of them
+    # as absent.
     assert abs(release.lookup(np.arange(2000)).mean() * epsilon - 10) < 3.5
     assert release.epsilon <= epsilon
 

@@ -1,4 +1,6 @@
-"""People with many keys, on a real log: the identifiers of the standard library by file. Only ε, δ and m are stated."""
+"""People with many keys, on a real log: the identifiers of the standard library by file. Only ε, δ
+and m are stated.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ RELEASES, SUMS = 3, 100
 
 @dataclass(frozen=True)
 class Judged:
-    """How often 95 % intervals cover, in each range of counts, and errors of sums relative to their standard errors."""
+    """How often 95 % intervals cover, in each range of counts, and errors of sums relative to their
+    standard errors.
+    """
 
     coverages: list[float]
     intervals: list[int]
@@ -29,7 +33,9 @@ class Judged:
 
     @property
     def honest(self) -> bool:
-        """Whether every coverage is 95 %, or so little below it that a correct one is as low once in a million runs."""
+        """Whether every coverage is 95 %, or so little below it that a correct one is as low once
+        in a million runs.
+        """
         allowed = (0.95 - 5 * math.sqrt(0.95 * 0.05 / number) for number in self.intervals)
         return all(coverage >= least for coverage, least in zip(self.coverages, allowed, strict=True))
 
@@ -64,7 +70,8 @@ def judge(log: Path, keys_per_user: int, delta: float, mechanism: str = "auto") 
 def test_answers_are_near_those_of_dense_noise_and_intervals_cover(
     user_level_log: Path, keys_per_user: int, delta: float
 ) -> None:
-    # Mutants: an array that is sized for fewer keys than there are; answers that are good at one range of counts only.
+    # Mutants: an array that is sized for fewer keys than there are; answers that are good at one
+    # range of counts only.
     judged = judge(user_level_log, keys_per_user, delta)
     assert judged.honest
     assert max(judged.errors[name] for name in ("all", "absent", "frequent")) <= 1.45

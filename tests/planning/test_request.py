@@ -1,4 +1,6 @@
-"""One list of public parameters: every signature has those of the request, and the search for a plan runs once."""
+"""One list of public parameters: every signature has those of the request, and the search for a
+plan runs once.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,8 @@ def test_every_parameter_is_documented_at_release() -> None:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_mechanism_declares_the_options_that_it_takes(mechanism: str) -> None:
-    # Catches an option that is declared and not taken, or taken and not declared: the first would fail late, the
-    # second would be refused.
+    # Catches an option that is declared and not taken, or taken and not declared: the first would
+    # fail late, the second would be refused.
     _, *taken = inspect.signature(MECHANISMS[mechanism].create).parameters.values()
     assert [parameter.name for parameter in taken] == [option.name for option in MECHANISMS[mechanism].options]
     for parameter, option in zip(taken, MECHANISMS[mechanism].options, strict=True):

@@ -97,7 +97,8 @@ def test_passing_chance_is_bracketed_closely(chance: Fraction) -> None:
 
 @pytest.mark.parametrize("bits", [5, 8])
 def test_passing_odds_hold_for_every_configuration_of_a_small_domain(bits: int) -> None:
-    # Removing one passing position from any set changes its probability by odds within the stated bounds.
+    # Removing one passing position from any set changes its probability by odds within the stated
+    # bounds.
     law = Passing.with_chance(Fraction(1, 4), bits)
     domain = 6
     low, high = exp_up(law.log_odds.low - Decimal("1e-30")), exp_up(law.log_odds.high)
@@ -109,7 +110,9 @@ def test_passing_odds_hold_for_every_configuration_of_a_small_domain(bits: int) 
 
 
 def passing_probability(law: Passing, domain: int, mask: int) -> Fraction:
-    """P[exactly the positions of the mask pass]: a product of gaps, and the last gap reaches the end."""
+    """P[exactly the positions of the mask pass]: a product of gaps, and the last gap reaches the
+    end.
+    """
     chance, previous = Fraction(1), -1
     for i in range(domain):
         if mask >> i & 1:

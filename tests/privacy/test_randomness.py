@@ -48,7 +48,8 @@ def test_below_rejects_what_would_bias_it() -> None:
 
 @pytest.mark.parametrize("digits", [1, 2, 3, 4, 6])
 def test_flips_have_exactly_their_probability(digits: int) -> None:
-    # Lane i of the words spells i in binary, so the 2^digits lanes go through every string of random bits once.
+    # Lane i of the words spells i in binary, so the 2^digits lanes go through every string of
+    # random bits once.
     lanes = np.arange(1 << digits)
     words = [sum(int(lane >> d & 1) << int(lane) for lane in lanes) for d in range(digits)]
     for numerator in range(1 << digits):
@@ -102,7 +103,8 @@ def test_draws_in_pieces_are_like_draws_at_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_piece_reaches_its_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Beyond the period only the high part reaches; catches a high part that is added to the first piece alone.
+    # Beyond the period only the high part reaches; catches a high part that is added to the first
+    # piece alone.
     law = TwoSided.with_rate(Decimal("0.7"))
     monkeypatch.setattr(rnd, "_PIECE_WORDS", 20_000)
     draws = np.abs(rnd.two_sided(rnd.ReproducibleRandomness(4), law, 200_000))
@@ -152,7 +154,8 @@ def test_a_geometric_variable_saturates_instead_of_wrapping() -> None:
 
 @pytest.mark.parametrize("domain", [1 << 63, (1 << 64) - 1, 1 << 64])
 def test_the_last_position_of_a_huge_domain_passes_as_rarely_as_any_other(domain: int) -> None:
-    # A gap that leaves a domain of 2^64 saturates at 2^64 - 1, which must not be mistaken for its last position.
+    # A gap that leaves a domain of 2^64 saturates at 2^64 - 1, which must not be mistaken for its
+    # last position.
     law = Passing.with_chance(Fraction(1, 4 * domain))
     found = [rnd.passing_positions(rnd.ReproducibleRandomness(seed), law, 0, domain) for seed in range(40)]
     assert not any(domain - 1 in positions.tolist() for positions in found)

@@ -1,4 +1,6 @@
-"""Observed behaviour against stated behaviour: rates, laws of whole releases, and OpenDP as a second opinion."""
+"""Observed behaviour against stated behaviour: rates, laws of whole releases, and OpenDP as a
+second opinion.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def test_keys_of_count_one_are_stored_at_the_rate_delta(delta: float) -> None:
 
 
 def test_jumping_over_zeros_is_like_adding_noise_to_every_key() -> None:
-    # Catches a zero that passes at T + 1, a first or last key that is skipped, an excess of the wrong law.
+    # Catches a zero that passes at T + 1, a first or last key that is skipped, an excess of the
+    # wrong law.
     noise = TwoSided.with_rate(Decimal("0.4"))
     threshold, domain, runs = 4, 12, 30_000
     stage = PureStage(noise, threshold, Passing.with_chance(noise.at_least(threshold)), domain)
@@ -109,7 +112,8 @@ def test_the_error_is_the_papers(
 
 
 def test_a_real_release_errs_like_the_simulation() -> None:
-    # Other keys saturate every level, as in the paper's experiment: collisions with probability 0.1.
+    # Other keys saturate every level, as in the paper's experiment: collisions with probability
+    # 0.1.
     fillers, probes, upper = 3000, 300, 600
     size_factor = 1 / -np.log(1 - 0.1) * (fillers / (fillers + probes))
     errors = []

@@ -13,7 +13,8 @@ release = sparsedp.release({f"k{i}": i for i in range(1000)}, epsilon=1.0, nonze
 keys = [f"k{i}" for i in range(100_000)]
 """
 SCRIPTS = {
-    # Python ends this thread when it asks for the interpreter lock; inside a kernel, this once ended the process.
+    # Python ends this thread when it asks for the interpreter lock; inside a kernel, this once
+    # ended the process.
     "a thread looks keys up": """
 import threading, time
 def ask():
@@ -22,7 +23,8 @@ def ask():
 threading.Thread(target=ask, daemon=True).start()
 time.sleep(0.2)
 """,
-    # The function refers to its connection as a global, and the connection to the function: the cycle is never freed.
+    # The function refers to its connection as a global, and the connection to the function: the
+    # cycle is never freed.
     "a connection of DuckDB holds it": """
 import duckdb, pyarrow
 connection = duckdb.connect()

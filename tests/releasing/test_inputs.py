@@ -1,4 +1,6 @@
-"""Every container of counts is read the same way; keys that repeat are summed, without overflow (promises 11, 12)."""
+"""Every container of counts is read the same way; keys that repeat are summed, without overflow
+(promises 11, 12).
+"""
 
 from __future__ import annotations
 
@@ -127,7 +129,8 @@ def test_text_keys_are_read_from_every_container(counts: object) -> None:
 
 
 def test_the_length_of_a_sparse_row_is_not_published() -> None:
-    # Without a shape, SciPy takes the length from the largest index, which would tell two data sets apart.
+    # Without a shape, SciPy takes the length from the largest index, which would tell two data sets
+    # apart.
     row = sp.csr_array(([5, 7], ([0, 0], [3, 9])))
     assert row.shape == (1, 10)
     for options in ({}, {"delta": 1e-6, "keep_keys": True}, {"mechanism": "laplace"}):
@@ -168,7 +171,8 @@ def test_values_of_one_key_are_summed_and_saturate(pairs: list[tuple[int, int]],
 
 
 def test_sums_are_rounded_and_not_their_terms() -> None:
-    # Otherwise the noise of rounding would reveal how a value was split up: inputs with the same vector are the same.
+    # Otherwise the noise of rounding would reveal how a value was split up: inputs with the same
+    # vector are the same.
     key = np.zeros(1000, np.uint64)
     random = ReproducibleRandomness(1)
     coarse = Neighbours(step=Fraction(40), real=True)
@@ -203,7 +207,8 @@ def test_work_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch, bits: i
 
 @pytest.mark.parametrize("mechanism", ["tight-alp", "retrieval"])
 def test_what_becomes_of_a_huge_count_does_not_depend_on_other_keys(mechanism: str) -> None:
-    # Equal vectors, once with a duplicate elsewhere, on a coarse grid: catches a cut that only duplicates trigger.
+    # Equal vectors, once with a duplicate elsewhere, on a coarse grid: catches a cut that only
+    # duplicates trigger.
     answers = []
     for keys, values in (([1, 2], [1 << 62, 2]), ([1, 2, 2], [1 << 62, 1, 1])):
         delta = 1e-6 if mechanism == "retrieval" else 0.0

@@ -1,4 +1,6 @@
-"""Lookups: one key or many, in any order and container, clamped or not, with intervals (promises 14, 21)."""
+"""Lookups: one key or many, in any order and container, clamped or not, with intervals (promises
+14, 21).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Nothing published is read off the data: equal public parameters give equal headers, whatever the data."""
+"""Nothing published is read off the data: equal public parameters give equal headers, whatever the
+data.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ Keys = list[Any]
 Values = list[int]
 Input = Callable[[Keys, Values], Any]
 
-# Noisy lengths: those of the table of stored keys and of the system solved for them; padding follows from them.
+# Noisy lengths: those of the table of stored keys and of the system solved for them; padding
+# follows from them.
 NOISY = ("table.", "keys.", "padding.", "negative.table.", "negative.keys.", "negative.padding.")
 
 
@@ -174,7 +177,8 @@ def test_headers_of_typed_integer_keys_are_equal_for_all_data(name: str, tmp_pat
 
 @pytest.mark.parametrize("name", UNTYPED)
 def test_headers_of_keys_whose_type_is_stated_are_equal_for_all_data(name: str, tmp_path: Path) -> None:
-    # If the kind is not stated and there are no keys, the kind is text (docs/privacy.md, "The kind of keys").
+    # If the kind is not stated and there are no keys, the kind is text (docs/privacy.md, "The kind
+    # of keys").
     all_equal(headers(INTEGER_INPUTS[name], False, tmp_path, key_type="integer", **PUBLIC["stability"]))
 
 

@@ -96,7 +96,8 @@ def test_every_stored_key_lies_in_its_part(release: Release) -> None:
 
 @pytest.mark.parametrize("kind", ["retrieval", "retrieval, domain"])
 def test_systems_of_parts_answer_for_their_own_keys(kind: str) -> None:
-    # Every key, present or absent, has the error of the noise; catches a reader that takes the wrong part's system.
+    # Every key, present or absent, has the error of the noise; catches a reader that takes the
+    # wrong part's system.
     release = build(kind)
     assert release.lookup(KEYS, clamp=False).mean() == pytest.approx(COUNTS.mean(), abs=0.15)
     assert np.abs(release.lookup(KEYS, clamp=False) - COUNTS).mean() == pytest.approx(0.87, abs=0.1)
@@ -108,7 +109,8 @@ def test_systems_of_parts_answer_for_their_own_keys(kind: str) -> None:
 
 
 def test_a_part_of_retrieval_is_a_release_of_its_keys() -> None:
-    # The guarantee is that of one part's plan: same noise and threshold, δ of the part's own system.
+    # The guarantee is that of one part's plan: same noise and threshold, δ of the part's own
+    # system.
     release = build("retrieval")
     plan = release.plan
     assert plan.delta <= 1e-6

@@ -1,4 +1,6 @@
-"""A value that is not a key or a count is refused with its position, before anything is debited, and never shown."""
+"""A value that is not a key or a count is refused with its position, before anything is debited,
+and never shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Releases: any data is fine, sizes are public, no budget is overspent, randomness is fresh (promises 8–11)."""
+"""Releases: any data is fine, sizes are public, no budget is overspent, randomness is fresh
+(promises 8–11).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def parameters(mechanism: str, **more: Any) -> dict[str, Any]:
 
 
 def shapes(release: Release) -> list[list[tuple[str, str, tuple[int, ...]]]]:
-    """Names, types and shapes of the arrays in their order, except for the table, whose length is noisy."""
+    """Names, types and shapes of the arrays in their order, except for the table, whose length is
+    noisy.
+    """
     return [
         [(name, str(array.dtype), array.shape if not name.startswith("table.") else ()) for name, array in part.items()]
         for side in release.sides
@@ -287,7 +291,8 @@ def test_threads_that_share_a_stream_never_get_the_same_words() -> None:
 
 
 def test_a_draft_must_cover_the_bounds_that_counts_were_made_with() -> None:
-    # Catches a caller inside of the package that makes a draft for other bounds than it counts with.
+    # Catches a caller inside of the package that makes a draft for other bounds than it counts
+    # with.
     counts = sparsedp.count(pa.table({"k": ["a", "b"], "u": [1, 1]}), key="k", user="u", max_keys_per_user=4)
     with pytest.raises(AssertionError, match="promises more privacy"):
         publish(draft(Request(epsilon=1.0, mechanism="threshold")), counts, None, None, None)

@@ -1,4 +1,6 @@
-"""Values: which ones are refused, before anything is drawn, and exact rounding to the grid (promise 12)."""
+"""Values: which ones are refused, before anything is drawn, and exact rounding to the grid (promise
+12).
+"""
 
 from __future__ import annotations
 
@@ -314,7 +316,8 @@ def rounded(values: object, step: Fraction, words: list[int]) -> list[int]:
 @example(value=2.0**63 - 1024, step=Fraction((1 << 53) - 1, (1 << 53) - 2), word=0)
 @example(value=0.0, step=Fraction(1), word=0)
 def test_rounding_to_the_grid_is_exact(value: float, step: Fraction, word: int) -> None:
-    # Up with probability ⌊frac · 2^64⌋ / 2^64, where frac is the fraction of |value| / step in exact arithmetic.
+    # Up with probability ⌊frac · 2^64⌋ / 2^64, where frac is the fraction of |value| / step in
+    # exact arithmetic.
     cells = abs(Fraction(value)) / step
     whole = math.floor(cells)
     assume(whole < LARGEST)
@@ -375,6 +378,7 @@ class Column:
 
 @pytest.mark.parametrize("values", [[2**62 + 1, 1.0, 2], [True, 2.5, 3]])
 def test_values_of_an_unknown_column_are_taken_one_by_one(values: list[Any]) -> None:
-    # Catches an array that another library makes, of one type: a neighbour's count could move by a thousand.
+    # Catches an array that another library makes, of one type: a neighbour's count could move by a
+    # thousand.
     with pytest.raises(InputError, match="value at position 0 must be"):
         sparsedp.release((["a", "b", "c"], Column(values)), epsilon=1.0, step=0.5)

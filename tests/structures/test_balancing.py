@@ -1,4 +1,6 @@
-"""Balanced answers: near the least possible worst ratio, the same wherever a release is opened, and predicted."""
+"""Balanced answers: near the least possible worst ratio, the same wherever a release is opened, and
+predicted.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +34,10 @@ from sparsedp.structures.thresholds import PureStage, StableStage, Stage
 Floats = npt.NDArray[np.float64]
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-# Keys, sensitivity, δ and bits for each key, and the largest ratio to clamped dense noise over all counts. 1.35 is out
-# of reach of 10³ keys: their ladders are longer, and an opponent has weights against each of those with 5, 6 or 7 bits
-# and spreads from 0.1 to 1.5 that cost any answers 1.353, 1.359 and 1.357 for sensitivities of 5, 20 and 100.
+# Keys, sensitivity, δ and bits for each key, and the largest ratio to clamped dense noise over all
+# counts. 1.35 is out of reach of 10³ keys: their ladders are longer, and an opponent has weights
+# against each of those with 5, 6 or 7 bits and spreads from 0.1 to 1.5 that cost any answers 1.353,
+# 1.359 and 1.357 for sensitivities of 5, 20 and 100.
 GOALS = {
     (10**5, 1, 0.0, 40): 1.6,
     (10**5, 1, 0.0, 60): 1.4,
@@ -57,7 +60,9 @@ def noise_law(rate: float) -> tuple[npt.NDArray[np.int64], Floats]:
 
 
 def small_game(collision: float = 0.15) -> Game:
-    """A ladder of 16 symbols over 20 counts, some of which are hidden by other keys of any height; T is 22."""
+    """A ladder of 16 symbols over 20 counts, some of which are hidden by other keys of any height;
+    T is 22.
+    """
     level = Ladder.climb([0.7] * 20, (4,)).levels[0]
     grid = np.arange(26)
     own = level.law[np.minimum(grid, level.height)]
@@ -87,7 +92,9 @@ def exact_ratios(plan: TightAlpPlan, values: Floats) -> tuple[npt.NDArray[np.int
 
 
 def least_objective(game: Game) -> float:
-    """The least value of the objective, as a linear program: x(pattern), |x - c| for each pair, and the maximum."""
+    """The least value of the objective, as a linear program: x(pattern), |x - c| for each pair, and
+    the maximum.
+    """
     counts, patterns = game.unstored.shape
     pair, worst = patterns + np.arange(counts * patterns).reshape(counts, patterns), patterns + counts * patterns
     rows, columns, entries, limits = [], [], [], []
@@ -137,7 +144,8 @@ STAGES: dict[str, Stage] = {
 
 @pytest.mark.parametrize("name", STAGES)
 def test_stored_keys_err_by_their_noise(name: str) -> None:
-    # Mutants: the error of all keys, of a key that was raised to `unit` as if it had that count, a tail off by one.
+    # Mutants: the error of all keys, of a key that was raised to `unit` as if it had that count, a
+    # tail off by one.
     stage = STAGES[name]
     noise, law = noise_law(float(stage.noise.rate))
     counts = np.arange(stage.threshold + 30)
@@ -152,8 +160,8 @@ def test_stored_keys_err_by_their_noise(name: str) -> None:
 
 @pytest.mark.parametrize("collision", [0.0, 0.15, 0.5])
 def test_balanced_values_are_nearly_the_best_there_are(collision: float) -> None:
-    # Mutants: the last answer instead of the average, weights that shrink where errors are large, no base weights,
-    # rounds that count differently, a rate that does not fall.
+    # Mutants: the last answer instead of the average, weights that shrink where errors are large,
+    # no base weights, rounds that count differently, a rate that does not fall.
     game = small_game(collision)
     least = least_objective(game)
     assert least <= game.objective(game.balanced()) <= 1.01 * least
@@ -163,8 +171,9 @@ def test_balanced_values_are_nearly_the_best_there_are(collision: float) -> None
 
 @pytest.mark.parametrize(("nonzero", "sensitivity", "delta", "bits"), GOALS)
 def test_no_count_is_much_worse_than_with_dense_noise(nonzero: int, sensitivity: int, delta: float, bits: int) -> None:
-    # Mutants: the flat prior (1.5 to 2.8), anchors that are spread evenly (1.39), errors of unstored keys only, half of
-    # the rounds, no symbols that are finer than a third of a noise scale (1.28 with δ, 1.27 at 60 bits).
+    # Mutants: the flat prior (1.5 to 2.8), anchors that are spread evenly (1.39), errors of
+    # unstored keys only, half of the rounds, no symbols that are finer than a third of a noise
+    # scale (1.28 with δ, 1.27 at 60 bits).
     plan = plan_for(nonzero=nonzero, sensitivity=sensitivity, delta=delta, bits_per_entry=bits)
     assert plan.bits_per_entry is not None
     assert plan.bits_per_entry <= bits * 1.001 + 3 * 64 / nonzero  # three seeds
@@ -209,8 +218,9 @@ def test_absent_keys_of_users_with_many_keys_are_answered_near_zero() -> None:
 @pytest.mark.parametrize("failure", [0.3, 0.05, 0.001])
 @pytest.mark.parametrize("sensitivity", [1, 20])
 def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensitivity: int) -> None:
-    # Mutants: quantiles of a posterior, which cover only on average; intervals without their answer; intervals of
-    # patterns in the order of their answers, which contain the answers but are 9 % wider.
+    # Mutants: quantiles of a posterior, which cover only on average; intervals without their
+    # answer; intervals of patterns in the order of their answers, which contain the answers but are
+    # 9 % wider.
     plan = plan_for(nonzero=1000, sensitivity=sensitivity)
     low, high = plan.intervals(failure, plan.balanced)
     assert (low <= plan.balanced).all()
@@ -233,7 +243,8 @@ def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensiti
 def test_a_release_answers_with_the_values_that_it_publishes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Mutants: values that are computed when a file is opened; the values of one side, or of one part, for all.
+    # Mutants: values that are computed when a file is opened; the values of one side, or of one
+    # part, for all.
     release = make(name)
     release.save(tmp_path / "r")
     keys = np.arange(4000)

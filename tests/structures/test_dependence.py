@@ -1,4 +1,6 @@
-"""The bound on dependent rows is an upper bound: against the exact sum of tiny systems (promise 26)."""
+"""The bound on dependent rows is an upper bound: against the exact sum of tiny systems (promise
+26).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def exact(keys: int, slots: int, segment: int) -> Fraction:
 
 @pytest.mark.parametrize(("keys", "slots", "segment"), SYSTEMS)
 def test_the_bound_is_above_the_exact_sum_and_close_to_it(keys: int, slots: int, segment: int) -> None:
-    # Catches C(k, t) for C(k, t - 1), a power of slots that is one off, and a term or a run that is left out.
+    # Catches C(k, t) for C(k, t - 1), a power of slots that is one off, and a term or a run that is
+    # left out.
     sum_of_all = min(Fraction(1), exact(keys, slots, segment))
     bound = dependence(keys, slots, segment)
     assert sum_of_all <= bound <= 1

@@ -33,7 +33,8 @@ def to_matrix(columns: Columns, array: npt.NDArray[np.uint64]) -> npt.NDArray[np
 
 
 def test_the_worked_example_of_the_paper() -> None:
-    # Figures 1 and 2: m = 8, s = 5, y = 5; after noise the sum is maximised at 3 and 5, the estimate is 4.
+    # Figures 1 and 2: m = 8, s = 5, y = 5; after noise the sum is maximised at 3 and 5, the
+    # estimate is 4.
     columns = Columns(rows=5, levels=8, flip_probability=Fraction(1, 4))
     functions = draw_row_functions(ReproducibleRandomness(0), 8)
     array = np.zeros(8, np.uint64)
@@ -58,7 +59,8 @@ def test_the_estimator_is_the_papers_on_every_bit_string(levels: int) -> None:
 
 @pytest.mark.parametrize("levels", [63, 64, 65, 200, 1667])
 def test_the_estimator_skips_no_maximiser_of_long_rows(levels: int) -> None:
-    # Steep, flat and falling walks: words far below the maximum are skipped, and ties are at any distance.
+    # Steep, flat and falling walks: words far below the maximum are skipped, and ties are at any
+    # distance.
     random = np.random.default_rng(levels)
     for chance in (0.1, 0.48, 0.5, 0.52, 0.9):
         bits = random.random((300, levels)) < chance

@@ -1,4 +1,5 @@
-"""The fitted prior: evidence is what it says, laws are recovered, and its answers beat their rivals over all keys.
+"""The fitted prior: evidence is what it says, laws are recovered, and its answers beat their rivals
+over all keys.
 
 Mutants that must fail are named at each test.
 """
@@ -82,7 +83,9 @@ def test_derivatives_are_those_of_the_expectations() -> None:
 
 
 def test_stored_values_are_counted_between_their_edges() -> None:
-    """Mutants: edges that belong to the interval below; expectations above the edges, not between them."""
+    """Mutants: edges that belong to the interval below; expectations above the edges, not between
+    them.
+    """
     counts = count_grid(3, 60, 200)[1:]
     stored = pieces(counts)[0]
     assert stored.seen.tolist() == [2, 1, 1]
@@ -104,7 +107,9 @@ def test_cells_show_the_largest_height_of_their_keys() -> None:
 @pytest.mark.parametrize("exponent", [0.7, 1.2, 2.0])
 @pytest.mark.parametrize("symbols", [True, False])
 def test_a_power_law_is_found_again(exponent: float, symbols: bool) -> None:
-    """From its own expectations. Mutants: `BEND` 1, so that lines bend between 1 and T; no extra keys of count 1."""
+    """From its own expectations. Mutants: `BEND` 1, so that lines bend between 1 and T; no extra
+    keys of count 1.
+    """
     stage = _plan("tight-alp", 1e-6).stage
     grid = count_grid(2, 400, 10**5)
     counts = grid[1:]
@@ -178,7 +183,9 @@ def test_counts_that_are_all_equal_are_no_power_law(count: int, largest: float, 
 
 @pytest.mark.parametrize(("mechanism", "delta"), [("tight-alp", 0.0), ("tight-alp", 1e-6), ("retrieval", 1e-6)])
 def test_intervals_cover_every_range_of_counts_and_hold_the_answer(mechanism: str, delta: float) -> None:
-    """Mutants: quantiles of the posterior, which cover only on average; intervals without their answer."""
+    """Mutants: quantiles of the posterior, which cover only on average; intervals without their
+    answer.
+    """
     counts, keys = heavy(), np.arange(20_000)
     release = released(counts, mechanism, delta)
     low, high = release.interval(keys, prior="fitted")
@@ -250,7 +257,9 @@ def test_noisy_values_of_retrieval_stay_right_on_average() -> None:
 
 @pytest.mark.parametrize("count", [60, 100, 200])
 def test_a_table_that_tells_nothing_makes_no_prior(count: int) -> None:
-    """Counts of several noise scales, of which hardly any is stored, or all. Mutant: `LEAST_STORED` 0."""
+    """Counts of several noise scales, of which hardly any is stored, or all. Mutant: `LEAST_STORED`
+    0.
+    """
     release = released(np.full(20_000, count), "retrieval", 1e-6)
     keys = np.arange(20_000)
     assert np.abs(release.lookup(keys, prior="fitted") - count).mean() < 1.3 * USERS_KEYS

@@ -26,7 +26,8 @@ SYMBOLS = [(1,) * 3, (2, 3), (4, 5), (5, 3), (6,)]
 @pytest.mark.parametrize("budgets", BUDGETS.values(), ids=BUDGETS)
 @pytest.mark.parametrize("bits", SYMBOLS)
 def test_no_step_loses_more_than_its_budget(budgets: list[float], bits: tuple[int, ...]) -> None:
-    # Catches a climb that is too steep, a level that starts one count early, masses that do not belong together.
+    # Catches a climb that is too steep, a level that starts one count early, masses that do not
+    # belong together.
     ladder = Ladder.climb(budgets, bits)
     assert ladder.height == len(budgets)
     for budget, ratios in zip(budgets, ladder.step_ratios(), strict=True):
@@ -125,7 +126,8 @@ def test_cells_follow_the_masses_on_every_word(word_bits: int) -> None:
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1), (1.0, 20), (6.0, 1)])
 def test_the_ratios_of_a_step_are_the_largest_of_all_symbols(epsilon: float, sensitivity: int) -> None:
-    # Floats leave out symbols that cannot have the largest ratio. Mutant: leaving out the symbol that has it.
+    # Floats leave out symbols that cannot have the largest ratio. Mutant: leaving out the symbol
+    # that has it.
     plan = sparsedp.plan(epsilon, nonzero=1000, sensitivity=sensitivity, mechanism="tight-alp")
     assert isinstance(plan, TightAlpPlan)
     for level in plan.blocks.ladder.levels:

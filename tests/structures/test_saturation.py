@@ -1,4 +1,6 @@
-"""Sums of one key are exact and cut to ±2^61, whatever their order, and cut where neighbours stay neighbours."""
+"""Sums of one key are exact and cut to ±2^61, whatever their order, and cut where neighbours stay
+neighbours.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def rounded(terms: list[float], word: int, step: Fraction = Fraction(1)) -> int:
 
 
 def law(terms: list[float]) -> dict[int, Fraction]:
-    """The law of the cell, every word of the coin being equally likely: it goes down where words grow."""
+    """The law of the cell, every word of the coin being equally likely: it goes down where words
+    grow.
+    """
     up, down = rounded(terms, 0), rounded(terms, WORD - 1)
     if up == down:
         return {up: Fraction(1)}
@@ -59,9 +63,10 @@ OFFSETS = [-3.0, -1.5, -1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5,
 @pytest.mark.parametrize("end", [-LARGEST_COUNT, 0, LARGEST_COUNT])
 @pytest.mark.parametrize("odds", [Fraction(9, 8), Fraction(3), Fraction(30)])
 def test_neighbouring_sums_stay_neighbours_where_they_are_cut(end: int, odds: Fraction) -> None:
-    # A mechanism whose outputs change by a factor of at most `odds` per cell, for all that the coin may give: Lemma 2
-    # bounds the loss of two sums by (odds - 1) · distance. Were they cut before the coin, -2^61 - 1.5 would toss a coin
-    # between two cells, while -2^61 - 1 and -2^61 - 2 would not.
+    # A mechanism whose outputs change by a factor of at most `odds` per cell, for all that the coin
+    # may give: Lemma 2 bounds the loss of two sums by (odds - 1) · distance. Were they cut before
+    # the coin, -2^61 - 1.5 would toss a coin between two cells, while -2^61 - 1 and -2^61 - 2 would
+    # not.
     outputs = range(end - 5, end + 6)
     densities = []
     for offset in OFFSETS:

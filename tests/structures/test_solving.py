@@ -43,7 +43,8 @@ def test_every_equation_holds_in_any_number_of_threads(slots: int, width: int, m
 
 @pytest.mark.parametrize("load", [0.85, 0.9])
 def test_what_peeling_leaves_is_eliminated(load: float) -> None:
-    # Beyond 0.818 keys per slot, three slots no longer peel; up to 0.917, rows are still independent.
+    # Beyond 0.818 keys per slot, three slots no longer peel; up to 0.917, rows are still
+    # independent.
     keys = 3000
     segment = int(keys / load / 3)
     rows = _native.slots_of(5, 6, 3, segment, IDS[:keys]).reshape(-1, 3)

@@ -1,7 +1,8 @@
 """Attributes that are computed at first use, and kept.
 
-Before Python 3.12, `functools.cached_property` computes under a lock that all instances share. A child that is forked
-while another thread computes would wait for that lock forever. Without it, two threads may both compute the value.
+Before Python 3.12, `functools.cached_property` computes under a lock that all instances share. A
+child that is forked while another thread computes would wait for that lock forever. Without it, two
+threads may both compute the value.
 """
 
 from __future__ import annotations

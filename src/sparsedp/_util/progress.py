@@ -1,7 +1,7 @@
 """Progress of a long release, for a caller who waits at a terminal.
 
-It goes to the caller's own standard error and shows how many of the caller's own keys are done, which reveals nothing
-that the caller does not know.
+It goes to the caller's own standard error and shows how many of the caller's own keys are done,
+which reveals nothing that the caller does not know.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def _bar() -> Any:
 
 @contextmanager
 def task(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A part of the work with `total` units; the block calls the function with the number of units just done."""
+    """A part of the work with `total` units; the block calls the function with the number of units
+    just done.
+    """
     if total < SHOWN_FROM or not _watched():
         yield lambda _: None
         return

@@ -102,9 +102,11 @@ def audit(
     confidence: float = 1 - 1e-6,
     **options: object,
 ) -> Audit:
-    """Try to refute that a mechanism is (ε, δ)-private: lower bounds on ε from many runs on neighbouring inputs.
+    """Try to refute that a mechanism is (ε, δ)-private: lower bounds on ε from many runs on
+    neighbouring inputs.
 
-    All bounds hold together with the stated confidence: a true claim is refuted with at most the remaining probability.
+    All bounds hold together with the stated confidence: a true claim is refuted with at most the
+    remaining probability.
     """
     plan = check_audit(mechanism, epsilon, delta, runs=runs, confidence=confidence, **options)
     delta = plan.problem.delta
@@ -147,7 +149,9 @@ def _sizes(mechanism: str, runs: int, options: dict[str, object]) -> tuple[int, 
 
 
 def _settings(mechanism: str, groups: int, options: dict[str, object]) -> dict[str, Any]:
-    """Public parameters that make rare events likely: a small domain, many stored zeros, exact scaling."""
+    """Public parameters that make rare events likely: a small domain, many stored zeros, exact
+    scaling.
+    """
     keys = 8 * groups
     domain = 1 << max(12, (keys - 1).bit_length())
     settings: dict[str, Any] = {"domain": domain, "nonzero": keys}
@@ -187,7 +191,8 @@ def _play(
     stated = build((keys[:0, 0], inputs[:0, 0]), **parameters)
     seen: tuple[list[Views], list[Views]] = ([], [])
     for _ in range(math.ceil(2 * runs / groups)):
-        # A coin for each group: the other keys in its cells have the same law, whichever side it is on.
+        # A coin for each group: the other keys in its cells have the same law, whichever side it is
+        # on.
         sides = coins.integers(0, 2, groups)
         views = released(sides)
         if game.twice:
@@ -216,7 +221,9 @@ def audit_samples(
     runs: int = DEFAULT_RUNS,
     confidence: float = 1 - 1e-6,
 ) -> Audit:
-    """The same for any algorithm: `sample(right, runs)` returns what is seen in many runs on one of two inputs."""
+    """The same for any algorithm: `sample(right, runs)` returns what is seen in many runs on one of
+    two inputs.
+    """
     labels = _labels(sample(False, runs), sample(True, runs))
     finding = refute("two inputs", *labels, claimed=epsilon, delta=delta, failure=1 - confidence)
     return Audit(name, epsilon, delta, runs, confidence, (finding,))

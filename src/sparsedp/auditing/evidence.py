@@ -1,8 +1,9 @@
-"""From outcomes of two neighbouring inputs to a lower bound on ε that holds with a stated confidence.
+"""From outcomes of two neighbouring inputs to a lower bound on ε that holds with a stated
+confidence.
 
-If an algorithm is (ε, δ)-private, P[S | x] <= e^ε P[S | x'] + δ for every set S of outcomes, so
-ε >= ln((P[S | x] - δ) / P[S | x']). S is chosen on one half of the runs and judged on the other half, with the
-Chernoff bound in its exact form (relative entropy), which holds for every number of runs.
+If an algorithm is (ε, δ)-private, P[S | x] <= e^ε P[S | x'] + δ for every set S of outcomes, so ε
+>= ln((P[S | x] - δ) / P[S | x']). S is chosen on one half of the runs and judged on the other half,
+with the Chernoff bound in its exact form (relative entropy), which holds for every number of runs.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def _count(labels: Labels, event: npt.NDArray[np.bool_]) -> tuple[int, int]:
 
 
 def _events(x: Labels, y: Labels, size: int, delta: float, claimed: float) -> list[npt.NDArray[np.bool_]]:
-    """Promising events: the labels with the largest ratios, and those that are too frequent on x for the claim."""
+    """Promising events: the labels with the largest ratios, and those that are too frequent on x
+    for the claim.
+    """
     p, q = (np.bincount(labels, minlength=size) / max(1, len(labels)) for labels in (x, y))
     runs = max(1, min(len(x), len(y)))
     order = np.argsort(-(p / np.maximum(q, 1 / runs)), kind="stable")
@@ -79,12 +82,16 @@ def _events(x: Labels, y: Labels, size: int, delta: float, claimed: float) -> li
 
 
 def lower_bound(happened: int, runs: int, failure: float) -> float:
-    """A lower bound on the probability of an event seen this often; too high with probability at most `failure`."""
+    """A lower bound on the probability of an event seen this often; too high with probability at
+    most `failure`.
+    """
     return 1 - upper_bound(runs - happened, runs, failure)
 
 
 def upper_bound(happened: int, runs: int, failure: float) -> float:
-    """An upper bound on the probability of an event seen this often; too low with probability at most `failure`."""
+    """An upper bound on the probability of an event seen this often; too low with probability at
+    most `failure`.
+    """
     if happened >= runs:
         return 1.0
     observed, wanted = happened / runs, math.log(1 / failure) / runs

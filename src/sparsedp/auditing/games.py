@@ -1,8 +1,8 @@
 """Neighbouring inputs that are hard to hide, and what an attacker looks at.
 
-A release answers for many keys, so one release is many runs of the same game: groups of keys, each with the counts of
-one input or the other, by a coin. The attacker sees what the release says about the keys of a group. The noise of
-groups is independent, except for the few that share a cell.
+A release answers for many keys, so one release is many runs of the same game: groups of keys, each
+with the counts of one input or the other, by a coin. The attacker sees what the release says about
+the keys of a group. The noise of groups is independent, except for the few that share a cell.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _BETWEEN = 4096.0  # patterns and small stored values of one side are below
 
 @dataclass(frozen=True)
 class Game:
-    """Two inputs for each group of keys, at distance `distance`, and what the attacker computes from the answers."""
+    """Two inputs for each group of keys, at distance `distance`, and what the attacker computes
+    from the answers.
+    """
 
     name: str
     left: tuple[int, ...]
@@ -72,7 +74,9 @@ def difference(views: Views) -> Views:
 
 
 def games_for(plan: Plan) -> Iterator[Game]:
-    """The games against a mechanism; thresholds and level boundaries are read off its plan, which is public."""
+    """The games against a mechanism; thresholds and level boundaries are read off its plan, which
+    is public.
+    """
     yield Game("0 or 1", (0,), (1,), alone)
     yield Game("1 or 2", (1,), (2,), alone)
     for count in sorted(_borders(plan)):
@@ -122,7 +126,9 @@ def read(release: Release, keys: npt.NDArray[np.uint64], whole: bool = False) ->
 
 
 def _first_bits(columns: Columns, arrays: Arrays, ids: npt.NDArray[np.uint64]) -> Views:
-    """The bits of a key in the first levels as a number, or its stored value, placed above all of those."""
+    """The bits of a key in the first levels as a number, or its stored value, placed above all of
+    those.
+    """
     seen = np.zeros(len(ids))
     for level in range(min(_LEVELS, columns.levels)):
         rows = _native.rows_of(arrays["embedding.functions"], columns.rows, level, ids).astype(np.int64)
@@ -135,7 +141,9 @@ def _first_bits(columns: Columns, arrays: Arrays, ids: npt.NDArray[np.uint64]) -
 
 
 def _symbols(plan: TightAlpPlan, parts: Parts, ids: npt.NDArray[np.uint64], whole: bool) -> Views:
-    """The number of a key's pattern of symbols, or its stored value, placed above all patterns; or both."""
+    """The number of a key's pattern of symbols, or its stored value, placed above all patterns; or
+    both.
+    """
     blocks = [arrays["embedding.blocks"] for arrays in parts]
     seeds = parts[0]["embedding.seeds"]
     patterns = np.arange(1 << plan.blocks.ladder.bits, dtype=np.float64)

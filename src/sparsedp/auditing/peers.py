@@ -25,7 +25,9 @@ def check_peer(runs: int, confidence: float) -> Any:
 
 
 def audit_peer(name: str, epsilon: float, *, runs: int, confidence: float) -> Audit:
-    """Audit OpenDP's thresholded Laplace noise at the ε and δ that it states for one person with one key."""
+    """Audit OpenDP's thresholded Laplace noise at the ε and δ that it states for one person with
+    one key.
+    """
     dp = check_peer(runs, confidence)
     check_epsilon(epsilon)
     dp.enable_features("contrib")
@@ -35,7 +37,8 @@ def audit_peer(name: str, epsilon: float, *, runs: int, confidence: float) -> Au
     stated: Any = measurement.map((1, 1, 1))
 
     def sample(right: bool, count: int) -> npt.NDArray[np.float64]:
-        # Many keys in one run: without the person there are no keys, with the person each key has one count.
+        # Many keys in one run: without the person there are no keys, with the person each key has
+        # one count.
         released = measurement(dict.fromkeys(range(count), 1)) if right else {}
         seen = np.zeros(count)
         for key, value in released.items():

@@ -18,7 +18,9 @@ class DamageError(Exception):
 
 @dataclass
 class Book:
-    """The contents of a ledger: totals and creation times by data set, debits by number, and the changes to commit."""
+    """The contents of a ledger: totals and creation times by data set, debits by number, and the
+    changes to commit.
+    """
 
     budgets: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     entries: dict[int, tuple[Any, ...]] = field(default_factory=dict)
@@ -30,7 +32,9 @@ class Book:
         self.changes.append(list(change))
 
     def apply(self, change: Change) -> None:
-        """Apply a change, or `ValueError`: budgets are made once, debits are numbered in order and finished once."""
+        """Apply a change, or `ValueError`: budgets are made once, debits are numbered in order and
+        finished once.
+        """
         match change:
             case ["budget", str(dataset), str(), str(), str()] if dataset not in self.budgets:
                 self.budgets[dataset] = (change[2], change[3], change[4])

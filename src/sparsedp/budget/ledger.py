@@ -1,10 +1,12 @@
 """The privacy budgets of data sets, each spent only once: totals and debits in one file.
 
-By basic composition, releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε, Σδ)-differentially private.
-A ledger holds the total of each data set, which never changes, and a debit for each release, made before its noise is
-drawn and never refunded: what a failed release left on a disk or a screen cannot be recalled either.
+By basic composition, releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε,
+Σδ)-differentially private. A ledger holds the total of each data set, which never changes, and a
+debit for each release, made before its noise is drawn and never refunded: what a failed release
+left on a disk or a screen cannot be recalled either.
 
-ε and δ count as the decimals that their floats print as, so ten debits of 0.1 use up 1.0. Sums are exact fractions.
+ε and δ count as the decimals that their floats print as, so ten debits of 0.1 use up 1.0. Sums are
+exact fractions.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Entry(Receipt):
 
 @dataclass(frozen=True)
 class Balance:
-    """The total of a data set, what is spent, rounded up to a float, and what is left, rounded down."""
+    """The total of a data set, what is spent, rounded up to a float, and what is left, rounded
+    down.
+    """
 
     dataset: str
     epsilon: float
@@ -67,9 +71,11 @@ class Balance:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A ledger file, for any number of threads and processes; an operation waits for others, at most `timeout` seconds.
+    """A ledger file, for any number of threads and processes; an operation waits for others, at
+    most `timeout` seconds.
 
-    Each operation opens the file again, so a ledger may be shared by threads, survive a fork, and be pickled.
+    Each operation opens the file again, so a ledger may be shared by threads, survive a fork, and
+    be pickled.
     """
 
     path: Path
@@ -85,7 +91,9 @@ class Ledger:
         dataset: str = "default",
         timeout: float = 30.0,
     ) -> Ledger:
-        """Add a data set with its total, which can never be changed, to a new file or an existing ledger."""
+        """Add a data set with its total, which can never be changed, to a new file or an existing
+        ledger.
+        """
         budget = (_name(dataset), repr(check_epsilon(epsilon)), repr(_delta(delta)), _now())
         ledger = cls(Path(path).absolute(), _seconds(timeout))
         if ledger.path.exists() or not store.make(ledger.path, ledger.timeout, "budget", *budget):
@@ -108,12 +116,15 @@ class Ledger:
     def spend(
         self, *, epsilon: float, delta: float = 0.0, dataset: str = "default", mechanism: str = "", note: str = ""
     ) -> Receipt:
-        """Debit a release before its noise is drawn; `BudgetError`, and no debit, if it needs more than is left."""
+        """Debit a release before its noise is drawn; `BudgetError`, and no debit, if it needs more
+        than is left.
+        """
         dataset, epsilon, delta = _name(dataset), check_epsilon(epsilon), _delta(delta)
         about = (_text("mechanism", mechanism), _text("note", note), _now())
         with self._transaction(write=True) as book:
             balance = self._balance(book, dataset)
-            # Exact: the remainder was rounded down to the largest float whose decimal is not above it.
+            # Exact: the remainder was rounded down to the largest float whose decimal is not above
+            # it.
             if epsilon > balance.left_epsilon or delta > balance.left_delta:
                 raise BudgetError(
                     f"epsilon and delta must be at most {balance.left_epsilon} and {balance.left_delta}, what is left "

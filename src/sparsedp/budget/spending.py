@@ -38,7 +38,9 @@ def account_of(ledger: LedgerLike, dataset: str) -> Account:
 def spending(
     account: Account | None, epsilon: float, delta: float, mechanism: str, stacklevel: int = 4
 ) -> Iterator[None]:
-    """Debit the account before the block draws noise; if the block fails, the debit stays and the error says so."""
+    """Debit the account before the block draws noise; if the block fails, the debit stays and the
+    error says so.
+    """
     if account is None:
         yield
         return

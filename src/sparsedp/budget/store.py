@@ -1,26 +1,31 @@
-"""The file of a ledger: its own journal, private, durable, and refused if any byte is not as it was written.
+"""The file of a ledger: its own journal, private, durable, and refused if any byte is not as it was
+written.
 
-A database finds its journal by the name of its file. Under another name (a hard link, a rename after a crash, a mount
-of the file alone) the journal is not seen, or is applied later and takes back debits whose releases are out. So there
-is no second file: a commit is one line at the end, and the lock is on the file itself, whatever its name.
+A database finds its journal by the name of its file. Under another name (a hard link, a rename
+after a crash, a mount of the file alone) the journal is not seen, or is applied later and takes
+back debits whose releases are out. So there is no second file: a commit is one line at the end, and
+the lock is on the file itself, whatever its name.
 
-    head    512 bytes that never change
-    marks   two of 512 bytes, used in turn: the number of lines, where the last one ends, its digest, and a checksum
-    lines   SHA-256 of the previous line and of this one, and the changes of one commit as JSON
+    head    512 bytes that never change marks   two of 512 bytes, used in turn: the number of lines,
+    where the last one ends, its digest, and a checksum lines   SHA-256 of the previous line and of
+    this one, and the changes of one commit as JSON
 
-- Durable: a line is written and synced, then its mark, synced too, and only then is the debit reported. If the process
-  is killed before that, the file ends with a whole line, which counts, or with a torn one, which does not and is cut
-  off by the next commit: it has no mark, so it was not reported.
-- Undamaged: each line carries the digest of all lines before it, and the marks state how many lines there must be, so a
-  truncated or damaged file is refused instead of granting a budget twice. A mark torn by a power cut differs from a
-  damaged one by its line, which was synced before. This is not a signature: an older copy in the file's place passes.
-- One name: anything that replaces a file by its name (editors, backups, our own change of format) turns a file with two
-  names into two ledgers, each with the remaining budget. So a file with several hard links is refused; symbolic links
-  are followed.
+- Durable: a line is written and synced, then its mark, synced too, and only then is the debit
+  reported. If the process is killed before that, the file ends with a whole line, which counts, or
+  with a torn one, which does not and is cut off by the next commit: it has no mark, so it was not
+  reported.
+- Undamaged: each line carries the digest of all lines before it, and the marks state how many lines
+  there must be, so a truncated or damaged file is refused instead of granting a budget twice. A
+  mark torn by a power cut differs from a damaged one by its line, which was synced before. This is
+  not a signature: an older copy in the file's place passes.
+- One name: anything that replaces a file by its name (editors, backups, our own change of format)
+  turns a file with two names into two ledgers, each with the remaining budget. So a file with
+  several hard links is refused; symbolic links are followed.
 - Local: locks keep processes apart, and network file systems often only pretend to lock.
 
-Ledgers of version 1 are SQLite files. They are read unchanged, by SQLite, and converted to this format, all or nothing,
-before the first change, so no SQLite journal can take back a debit that was made here.
+Ledgers of version 1 are SQLite files. They are read unchanged, by SQLite, and converted to this
+format, all or nothing, before the first change, so no SQLite journal can take back a debit that was
+made here.
 """
 
 from __future__ import annotations
@@ -52,8 +57,8 @@ HEAD = f"sparsedp ledger, version {VERSION}\nDo not edit: each line is sealed.\n
 FIRST = 3 * BLOCK
 DIGEST = 64
 
-# One thread at a time uses ledgers, and a fork waits for it: a child would share the lock on the file, and would wait
-# forever for SQLite's own locks if another thread held them at that moment.
+# One thread at a time uses ledgers, and a fork waits for it: a child would share the lock on the
+# file, and would wait forever for SQLite's own locks if another thread held them at that moment.
 _in_use = threading.RLock()
 os.register_at_fork(before=_in_use.acquire, after_in_parent=_in_use.release, after_in_child=_in_use.release)
 
@@ -79,7 +84,9 @@ START = Mark(0, FIRST, hashlib.sha256(HEAD).hexdigest())
 
 
 def make(path: Path, timeout: float, *change: str) -> bool:
-    """Create a file with its first data set, whole or not at all; False if a file of that name exists by now."""
+    """Create a file with its first data set, whole or not at all; False if a file of that name
+    exists by now.
+    """
     with _alone(path, timeout):
         try:
             with _hidden(path, [list(change)]) as (temporary, _):
@@ -97,7 +104,9 @@ def make(path: Path, timeout: float, *change: str) -> bool:
 
 @contextmanager
 def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
-    """A new, synced, locked file beside a path; a process that finds it under its final name waits for the lock."""
+    """A new, synced, locked file beside a path; a process that finds it under its final name waits
+    for the lock.
+    """
     temporary = path.with_name(f".ledger.{secrets.token_hex(8)}.tmp")
     try:
         with FileIO(temporary, "x+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
@@ -112,7 +121,9 @@ def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
 
 @contextmanager
 def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[Book]:
-    """The checked file, locked against changes by others; committed if the block ends without an exception."""
+    """The checked file, locked against changes by others; committed if the block ends without an
+    exception.
+    """
     with _alone(path, timeout), _opened(path, timeout, write) as (file, content):
         if content.startswith(SQLITE):
             yield of_sqlite(path, timeout)
@@ -135,7 +146,8 @@ def _commit(file: FileIO, last: Mark, is_clean: bool, changes: list[Change]) -> 
         with suppress(OSError):  # the first error is the one to report; a torn line does not count
             file.truncate(last.end)
         raise
-    # From here on the debit stays, whatever happens: a mark that may be on the disk must have its line.
+    # From here on the debit stays, whatever happens: a mark that may be on the disk must have its
+    # line.
     _write(file, mark.written(), mark.place())
     _sync(file)
 
@@ -153,7 +165,9 @@ def _digest(before: str, text: bytes) -> str:
 
 
 def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
-    """The contents of a file, the mark of its last whole line, and whether that mark is in the file."""
+    """The contents of a file, the mark of its last whole line, and whether that mark is in the
+    file.
+    """
     if not content.startswith(HEAD):
         version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
         check_version(path, bool(version), int(version[1]) if version else 0)
@@ -204,7 +218,9 @@ def _alone(path: Path, timeout: float) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[FileIO, bytes]]:
-    """An existing file, locked, with this name and no other, and its contents; version 1 only for reading."""
+    """An existing file, locked, with this name and no other, and its contents; version 1 only for
+    reading.
+    """
     end = time.monotonic() + timeout
     with _explained(path, timeout, write):
         while True:
@@ -213,7 +229,8 @@ def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[FileIO, b
                 file = FileIO(path, "r+" if write else "r")
             except (FileNotFoundError, NotADirectoryError):
                 raise _missing(path) from None
-            # A file object, not a descriptor: even if Ctrl-C comes at a bad moment, it is closed and the lock released.
+            # A file object, not a descriptor: even if Ctrl-C comes at a bad moment, it is closed
+            # and the lock released.
             with file:
                 _lock(file, write, end)
                 if not _is_at(path, file):  # replaced while we waited for it
@@ -258,7 +275,8 @@ def _check_names(path: Path, file: FileIO) -> None:
     about = os.fstat(file.fileno())
     _check_kind(path, about)
     if about.st_nlink > 1:
-        # A process killed while creating a ledger leaves its first name. None is creating it now: it would be locked.
+        # A process killed while creating a ledger leaves its first name. None is creating it now:
+        # it would be locked.
         for leftover in path.resolve().parent.glob(".ledger.*.tmp"):
             with suppress(OSError):
                 if os.path.samestat(leftover.lstat(), about):

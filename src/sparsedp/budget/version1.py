@@ -1,4 +1,6 @@
-"""Ledgers of version 1, which are SQLite files: SQLite reads them unchanged until the first change converts them."""
+"""Ledgers of version 1, which are SQLite files: SQLite reads them unchanged until the first change
+converts them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ SQLITE_SCHEMA = [  # by name
 def of_sqlite(path: Path, timeout: float, close: bool = False) -> Book:
     """The contents of a file of version 1.
 
-    The file may be open, but must not be closed meanwhile: that drops all locks of this process on the file.
+    The file may be open, but must not be closed meanwhile: that drops all locks of this process on
+    the file.
     """
     address = f"{path.resolve().as_uri()}?mode=rw"
     with closing(sqlite3.connect(address, timeout=timeout, isolation_level=None, uri=True)) as connection:

@@ -1,6 +1,8 @@
-"""A thin command line: options become parameters of the library. Results go to stdout, messages to stderr.
+"""A thin command line: options become parameters of the library. Results go to stdout, messages to
+stderr.
 
-Uses every other room, and none uses it. Each group of commands has its own file; `app` holds what they share.
+Uses every other room, and none uses it. Each group of commands has its own file; `app` holds what
+they share.
 """
 
 import sys

@@ -1,6 +1,7 @@
 """The commands, how they fail, and the options that many of them share.
 
-Exit codes: 0 done, 1 the work failed (a damaged file, no budget, a full disk), 2 the input or an option is wrong.
+Exit codes: 0 done, 1 the work failed (a damaged file, no budget, a full disk), 2 the input or an
+option is wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from ..errors import (
 )
 from .wording import language, translated
 
-# In the order of use: a release and its readers, then the commands that help to plan one, then the evidence.
+# In the order of use: a release and its readers, then the commands that help to plan one, then the
+# evidence.
 ORDER = ("release", "lookup", "top", "info", "verify", "plan", "compare", "ledger", "demo", "audit", "reproduce")
 
 
@@ -100,7 +102,9 @@ def main(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Release differentially private counts over huge key spaces as one small file that answers for any key."""
+    """Release differentially private counts over huge key spaces as one small file that answers for
+    any key.
+    """
     if context.invoked_subcommand is not None:
         _invoked.append(context.invoked_subcommand)
 

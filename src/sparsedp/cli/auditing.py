@@ -40,9 +40,9 @@ def audit(
 ) -> None:
     """Try to refute a privacy claim by telling inputs apart.
 
-    Distinguishing neighbouring inputs proves a lower bound on ε. The games look where a flaw is hard to hide: 0 or 1,
-    at the threshold, where levels begin, keys that share cells, several keys, signs, two releases. The exit code is 1
-    if the claimed ε is refuted.
+    Distinguishing neighbouring inputs proves a lower bound on ε. The games look where a flaw is
+    hard to hide: 0 or 1, at the threshold, where levels begin, keys that share cells, several keys,
+    signs, two releases. The exit code is 1 if the claimed ε is refuted.
     """
     from ..auditing import audit as play
     from ..auditing import check_audit, check_plot
@@ -51,7 +51,8 @@ def audit(
 
     names = list(MECHANISMS) if mechanism == "all" else [mechanism]
     given = None if delta is None else float(delta)
-    # An audit takes minutes, so everything that may be wrong or missing is checked before the first one.
+    # An audit takes minutes, so everything that may be wrong or missing is checked before the first
+    # one.
     if plot is not None:
         if len(names) > 1:
             raise typer.BadParameter("draws a single audit; name one mechanism", param_hint="--plot")

@@ -40,7 +40,8 @@ def lookup(
 ) -> None:
     """Estimate how often keys occurred, with an interval for each.
 
-    Prints CSV (or JSON lines with --json): key, estimate, low, high. Keys that never occurred are answered too.
+    Prints CSV (or JSON lines with --json): key, estimate, low, high. Keys that never occurred are
+    answered too.
     """
     from ..releasing.published import load
     from .streams import Writer, answer, as_keys, column_of, lines_of
@@ -81,8 +82,8 @@ def top(
 ) -> None:
     """List the largest estimates, of stored keys or of candidates.
 
-    A release of hashed keys does not know their names, unless it was made with --keep-keys. It lists fingerprints, or
-    ranks the candidates that you give it.
+    A release of hashed keys does not know their names, unless it was made with --keep-keys. It
+    lists fingerprints, or ranks the candidates that you give it.
     """
     from ..releasing.published import load
     from ..releasing.ranking import Fingerprint, largest

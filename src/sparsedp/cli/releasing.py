@@ -110,9 +110,10 @@ def release(
 ) -> None:
     """Release the counts of a table with differential privacy.
 
-    By default a release counts users: each user counts once for each of at most --max-keys-per-user keys. With
-    --max-per-key a user's rows of the same key count up to that many times, and with --value a column is summed.
-    One user changes the counts by at most --max-keys-per-user × --max-per-key; ε protects a change of that size.
+    By default a release counts users: each user counts once for each of at most --max-keys-per-user
+    keys. With --max-per-key a user's rows of the same key count up to that many times, and with
+    --value a column is summed. One user changes the counts by at most --max-keys-per-user ×
+    --max-per-key; ε protects a change of that size.
     """
     asked = as_arguments(locals())
     from ..budget.spending import Account
@@ -144,7 +145,8 @@ def _check_output(output: Path, force: bool, parts: int) -> None:
     if output.is_dir() and parts == 1:
         raise FileExistsError(f"{output} is a directory; name a file")
     if output.exists() and parts > 1:
-        # One directory cannot replace another in a single step, and deleting its contents is not ours to do.
+        # One directory cannot replace another in a single step, and deleting its contents is not
+        # ours to do.
         why = ", and --force replaces single files only" if force else ""
         raise FileExistsError(f"{output} exists{why}; remove it first, or name another directory")
     if output.exists() and not force:

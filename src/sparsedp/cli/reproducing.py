@@ -23,8 +23,9 @@ def reproduce(
 ) -> None:
     """Recompute the figures and numbers of the paper.
 
-    Also compares all mechanisms with each other and with other libraries. Writes index.html, figures and
-    results.json. An interrupted run continues where it stopped. The exit code is 1 if a number of the paper is missed.
+    Also compares all mechanisms with each other and with other libraries. Writes index.html,
+    figures and results.json. An interrupted run continues where it stopped. The exit code is 1 if a
+    number of the paper is missed.
     """
     from ..experiments.reproduction import reproduce as run
 

@@ -1,4 +1,6 @@
-"""Keys in, one per line, and answers out, in blocks: at the speed of the release, not of Python's loops."""
+"""Keys in, one per line, and answers out, in blocks: at the speed of the release, not of Python's
+loops.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def column_of(texts: list[str]) -> pa.Array:
 
 
 def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.Array | list[int]:
-    """Lines as keys of the kind that the release has. Files of format 1 do not state it: then `integer` decides."""
+    """Lines as keys of the kind that the release has. Files of format 1 do not state it: then
+    `integer` decides.
+    """
     wanted = "integer" if integer else release.key_space.kind
     if wanted != "integer":
         return pc.cast(texts, pa.large_binary()) if wanted == "bytes" else texts

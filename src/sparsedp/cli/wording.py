@@ -1,7 +1,9 @@
-"""Messages of the library in the language of the command line: where they say `step=`, the user types `--step`.
+"""Messages of the library in the language of the command line: where they say `step=`, the user
+types `--step`.
 
-Messages are written once, for Python. They are translated at the one place where they leave the command line, from the
-options that the commands really have, so no message can be forgotten and no missing option can be named.
+Messages are written once, for Python. They are translated at the one place where they leave the
+command line, from the options that the commands really have, so no message can be forgotten and no
+missing option can be named.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# Names that no message uses as an English word; the others are read as options only where the grammar shows it.
+# Names that no message uses as an English word; the others are read as options only where the
+# grammar shows it.
 _NAMES = ("epsilon", "delta", "nonzero", "sensitivity", "step", "upper")
 _SUBJECT = r"(?= (?:must|needs|is for) | \([^)]*\) must )"
 _VALUE = r"'[^']*'|\w+"
@@ -32,7 +35,9 @@ def flags_of(command: Any) -> dict[str, str]:
 
 
 def language(commands: Any, invoked: str | None = None) -> dict[str, str]:
-    """The options of all commands and all mechanisms, as they are typed for the command that was invoked."""
+    """The options of all commands and all mechanisms, as they are typed for the command that was
+    invoked.
+    """
     from ..mechanisms import MECHANISMS
 
     flags = {
@@ -47,7 +52,9 @@ def language(commands: Any, invoked: str | None = None) -> dict[str, str]:
 
 
 def translated(message: str, flags: dict[str, str], parameters: bool = True) -> str:
-    """The message with options instead of arguments; ambiguous words only if it is about `parameters`."""
+    """The message with options instead of arguments; ambiguous words only if it is about
+    `parameters`.
+    """
     names = "|".join(sorted(map(re.escape, flags), key=len, reverse=True))
     called = re.compile(
         rf"(?P<quoted>{_QUOTED})"

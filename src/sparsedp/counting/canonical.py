@@ -1,10 +1,12 @@
-"""Canonical bytes of users and keys, and the hash that orders a user's keys: one function, in DuckDB and in Spark.
+"""Canonical bytes of users and keys, and the hash that orders a user's keys: one function, in
+DuckDB and in Spark.
 
-Text is its UTF-8, bytes are themselves, integers are decimal digits, dates are ISO text, truth values are `true` and
-`false`. The hash of a pair is MD5 of the number of the user's bytes in decimal, a colon, the user's bytes and the key's
-bytes: no two pairs have the same such string. A user's keys are ordered by this digest, read as an integer with the
-lowest byte first. MD5 need not be secure here: any fixed function would do (docs/privacy.md, "Bounded
-contributions"), and every database has this one.
+Text is its UTF-8, bytes are themselves, integers are decimal digits, dates are ISO text, truth
+values are `true` and `false`. The hash of a pair is MD5 of the number of the user's bytes in
+decimal, a colon, the user's bytes and the key's bytes: no two pairs have the same such string. A
+user's keys are ordered by this digest, read as an integer with the lowest byte first. MD5 need not
+be secure here: any fixed function would do (docs/privacy.md, "Bounded contributions"), and every
+database has this one.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ def tells_users_apart(kind: str) -> bool:
 
 
 def grouped(sql: str, kind: str, binary_text: bool) -> tuple[str, str]:
-    """SQL to group a column by its bytes, and its type; collations and the codes of an ENUM have no influence."""
+    """SQL to group a column by its bytes, and its type; collations and the codes of an ENUM have no
+    influence.
+    """
     if not TEXTS.fullmatch(kind):
         return sql, kind
     text = sql if kind == "VARCHAR" else f"CAST({sql} AS VARCHAR)"

@@ -1,4 +1,6 @@
-"""Which declared types of columns can be keys, users and values; all others are refused with the cast to use."""
+"""Which declared types of columns can be keys, users and values; all others are refused with the
+cast to use.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from .request import Counting
 from .scans import Scan
 
 _NUMBERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(.*\)|VARCHAR")
-# Types whose values have exactly one text under all settings of the database: no time zones and no floats.
+# Types whose values have exactly one text under all settings of the database: no time zones and no
+# floats.
 _AS_TEXT = re.compile(
     r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BOOLEAN|UUID|DATE|TIME|TIMESTAMP(_S|_MS|_NS)?|DECIMAL\(.*\)"
 )

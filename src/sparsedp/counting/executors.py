@@ -1,4 +1,6 @@
-"""Whether the Python of the executors can do the work: checked first, because Spark's own errors are obscure."""
+"""Whether the Python of the executors can do the work: checked first, because Spark's own errors
+are obscure.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "Python in wor
 
 
 def check_executors(df: DataFrame) -> None:
-    """`MissingDependencyError` with the fix unless an executor's Python has this version of sparsedp."""
+    """`MissingDependencyError` with the fix unless an executor's Python has this version of
+    sparsedp.
+    """
     from .. import __version__
 
     found = _probe(df)
@@ -37,7 +41,9 @@ def _unfit(what: str) -> MissingDependencyError:
 
 
 def _probe(df: DataFrame) -> dict[str, Any]:
-    """The executors' interpreter and its version of each module (None if missing), found by a job of one row."""
+    """The executors' interpreter and its version of each module (None if missing), found by a job
+    of one row.
+    """
     from pyspark.sql import functions
 
     # A nested function is sent as code, so an executor without sparsedp can run it.

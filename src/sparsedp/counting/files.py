@@ -1,4 +1,6 @@
-"""Files, by the extension of their names, read as stated: no dialect, type or folder is guessed from rows."""
+"""Files, by the extension of their names, read as stated: no dialect, type or folder is guessed
+from rows.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from ..errors import InputError, ParameterError, reason_of
 from .scans import Scan, StreamedScan, check_columns, checked, described, literal, nearest, quoted
 from .separated import Dialect, batches_of, header_of
 
-# How files are read, by their extension. Text formats have no types, so their keys and users are text.
+# How files are read, by their extension. Text formats have no types, so their keys and users are
+# text.
 _PACKED = ("", ".gz", ".zst")
 _READERS = {
     **{f".{kind}{packed}": "csv" for kind in ("csv", "tsv", "txt") for packed in _PACKED},
@@ -28,7 +31,9 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class Reading:
-    """What a caller states about files: public, and the same for all rows. None means the default of the format."""
+    """What a caller states about files: public, and the same for all rows. None means the default
+    of the format.
+    """
 
     delimiter: str | None = None
     quote: str | None = None
@@ -96,7 +101,9 @@ def of_files(
     reading: Reading,
     complaints: list[InputError],
 ) -> Scan:
-    """The table in files of one kind; errors raised while they are streamed are appended to `complaints`."""
+    """The table in files of one kind; errors raised while they are streamed are appended to
+    `complaints`.
+    """
     kinds = {_kind_of(file)[0] for file in files}
     if len(kinds) > 1:
         several = ", ".join(sorted(kinds))
@@ -154,7 +161,9 @@ def _names(files: list[str]) -> str:
 
 
 def _parquet(connection: Any, files: list[str], own: list[str], hive: str, folders: list[dict[str, str | None]]) -> str:
-    """Parquet files whose columns must have the same types: the database would cast to those of the first file."""
+    """Parquet files whose columns must have the same types: the database would cast to those of the
+    first file.
+    """
     _refuse_empty(files)
     first = described(connection, f"read_parquet({_names(files[:1])}, hive_partitioning = false)")
     _refuse_hidden(list(first), folders, files[0])
@@ -198,7 +207,9 @@ def _packing(file: str) -> str:
 
 
 def _json_format(file: str) -> str:
-    """Lines, or one array if a .json file begins with a bracket: records are objects, so no record begins with one."""
+    """Lines, or one array if a .json file begins with a bracket: records are objects, so no record
+    begins with one.
+    """
     import pyarrow
 
     if _kind_of(file)[1] != ".json":
@@ -274,7 +285,9 @@ def _header(file: str, dialect: Dialect) -> list[str]:
 
 
 def _check_header(names: list[str], columns: list[str], file: str) -> None:
-    """`InputError` unless the columns are there. It shows no names: in a file without a header they would be data."""
+    """`InputError` unless the columns are there. It shows no names: in a file without a header they
+    would be data.
+    """
     for column in columns:
         if column not in names:
             # A single name may be several names with another separator.

@@ -1,4 +1,6 @@
-"""Tables in memory and queries of polars: columns by their declared types, and objects of pandas value by value."""
+"""Tables in memory and queries of polars: columns by their declared types, and objects of pandas
+value by value.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from .scans import Scan, StreamedScan, check_columns, checked
 
 
 def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Scan:
-    """The columns of a polars query, in batches if polars can: the result may be larger than memory."""
+    """The columns of a polars query, in batches if polars can: the result may be larger than
+    memory.
+    """
     import pyarrow
 
     polars = sys.modules["polars"]

@@ -1,7 +1,7 @@
 """`count()`: from a table of events to counts in which no user has more than a bounded share.
 
-DuckDB does the grouping, out of core if necessary. Adding or removing a user changes the counts by that user's own
-bounded pairs and by nothing else (docs/privacy.md, "Bounded contributions").
+DuckDB does the grouping, out of core if necessary. Adding or removing a user changes the counts by
+that user's own bounded pairs and by nothing else (docs/privacy.md, "Bounded contributions").
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def count(
     Parameters
     ----------
     source
-        A path or glob of Parquet, CSV or JSON-lines files (text formats also .gz and .zst), a list of paths, each taken
-        literally, a DuckDB relation, a polars LazyFrame, a pyarrow Dataset, or a table that supports Arrow: pandas,
-        polars, pyarrow. LazyFrames and Datasets are streamed; a Scanner or RecordBatchReader is read into memory, once.
+        A path or glob of Parquet, CSV or JSON-lines files (text formats also .gz and .zst), a list
+        of paths, each taken literally, a DuckDB relation, a polars LazyFrame, a pyarrow Dataset, or
+        a table that supports Arrow: pandas, polars, pyarrow. LazyFrames and Datasets are streamed;
+        a Scanner or RecordBatchReader is read into memory, once.
     key, user
-        The columns of keys (text, bytes or integers) and of users. Without `user`, every row is a separate user: this
-        is right only if nobody has more than one row.
+        The columns of keys (text, bytes or integers) and of users. Without `user`, every row is a
+        separate user: this is right only if nobody has more than one row.
     value
         A numeric column to sum; without it, rows are counted.
     max_keys_per_user, max_per_key
@@ -62,23 +63,26 @@ def count(
     signed
         Values may be negative.
     key_type
-        "integer" reads keys of text files as integers in decimal digits; "text" uses the text of dates, truth values
-        and other values that cannot be keys themselves. With "as stored", keys of text files are text.
+        "integer" reads keys of text files as integers in decimal digits; "text" uses the text of
+        dates, truth values and other values that cannot be keys themselves. With "as stored", keys
+        of text files are text.
     nulls
         "refuse" rows without key, user or value, or "drop" them.
     domain
         Refuse keys that are not integers in [0, domain); `release` is to be given the same domain.
     memory_limit
-        The memory that counting may use, such as "4GB"; anything beyond it goes to a temporary folder on disk.
+        The memory that counting may use, such as "4GB"; anything beyond it goes to a temporary
+        folder on disk.
     delimiter, quote, encoding
-        How CSV files are written; nothing is guessed from rows. The first line names the columns. Columns are separated
-        by commas (.csv), tabs (.tsv) or the given delimiter (.txt). Fields may be in quotes; with `quote=""`, quotes
-        have no meaning. The encoding is "utf-8", "utf-16" or "latin-1". An empty field is null.
+        How CSV files are written; nothing is guessed from rows. The first line names the columns.
+        Columns are separated by commas (.csv), tabs (.tsv) or the given delimiter (.txt). Fields
+        may be in quotes; with `quote=""`, quotes have no meaning. The encoding is "utf-8", "utf-16"
+        or "latin-1". An empty field is null.
     hive
         Read folder names such as `day=2024-01-02` as columns of text.
 
-    In JSON lines, a string is its text; a number, truth value, object or array is the JSON text of its value (1.50 is
-    "1.5"); a missing field is null.
+    In JSON lines, a string is its text; a number, truth value, object or array is the JSON text of
+    its value (1.50 is "1.5"); a missing field is null.
 
     """
     return count_table(source, Counting.of(locals()))

@@ -1,4 +1,6 @@
-"""The parameters of a count: the columns, and how much one user may contribute; for DuckDB and for Spark."""
+"""The parameters of a count: the columns, and how much one user may contribute; for DuckDB and for
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from .files import Reading
 
 KEY_TYPES = ("as stored", "text", "integer")
 
-# A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances are as stated.
+# A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances
+# are as stated.
 UNITS_PER_STEP = 1 << 20
 
 
@@ -41,7 +44,9 @@ class Counting:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Counting:
-        """The request from a function's arguments, by name; anything that is not a parameter is left out."""
+        """The request from a function's arguments, by name; anything that is not a parameter is
+        left out.
+        """
         known = {own.name for own in fields(cls)}
         return cls(**{name: value for name, value in arguments.items() if name in known})
 

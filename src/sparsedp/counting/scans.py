@@ -12,7 +12,9 @@ from ..errors import InputError
 
 @dataclass(frozen=True)
 class Scan:
-    """A table that DuckDB can scan: SQL that names it, the types of its columns, and the connection that knows it."""
+    """A table that DuckDB can scan: SQL that names it, the types of its columns, and the connection
+    that knows it.
+    """
 
     connection: Any
     sql: str
@@ -20,7 +22,8 @@ class Scan:
     path: str | None = None  # or glob, as given
     pandas: bool = False
 
-    # Whether equal text means equal bytes: not on a connection of the caller, whose columns may have collations.
+    # Whether equal text means equal bytes: not on a connection of the caller, whose columns may
+    # have collations.
     binary_text = True
 
     def query(self, sql: str) -> Any:

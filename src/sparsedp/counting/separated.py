@@ -1,9 +1,10 @@
-"""Files of separated values (CSV) as a stream of columns of text, by a stated dialect: nothing is guessed.
+"""Files of separated values (CSV) as a stream of columns of text, by a stated dialect: nothing is
+guessed.
 
-Records follow RFC 4180: a field that begins with a quote ends with one, quotes inside are doubled, and only such a
-field has separators, line ends or quotes in it. Any other file is refused. So the end of a record and its fields depend
-only on its own bytes: removing records leaves all others as they are. Line ends are LF, CRLF or CR; empty lines are not
-records; an empty field is null.
+Records follow RFC 4180: a field that begins with a quote ends with one, quotes inside are doubled,
+and only such a field has separators, line ends or quotes in it. Any other file is refused. So the
+end of a record and its fields depend only on its own bytes: removing records leaves all others as
+they are. Line ends are LF, CRLF or CR; empty lines are not records; an empty field is null.
 """
 
 from __future__ import annotations
@@ -131,7 +132,9 @@ def _errors_of(file: str, uneven: list[Any] | None = None) -> Iterator[None]:
 
 
 class _Checked(io.RawIOBase):
-    """The bytes of a file in UTF-8, decompressed according to its extension; anything that violates RFC 4180 raises."""
+    """The bytes of a file in UTF-8, decompressed according to its extension; anything that violates
+    RFC 4180 raises.
+    """
 
     def __init__(self, file: str, dialect: Dialect) -> None:
         import pyarrow

@@ -1,4 +1,6 @@
-"""From rows of a DataFrame to (part, id, contribution): bounded by user, fingerprinted, grouped by part."""
+"""From rows of a DataFrame to (part, id, contribution): bounded by user, fingerprinted, grouped by
+part.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ class Query:
                 f"column {key!r} has {query.key_type} values, and keys must be text, bytes or 64-bit integers; "
                 f"cast it, for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
             )
-        # The type of a column with a collation has another name: values that it treats as equal differ in bytes.
+        # The type of a column with a collation has another name: values that it treats as equal
+        # differ in bytes.
         if user is not None and types[user] not in SPARK_USERS:
             raise InputError(
                 f"column {user!r} has {types[user]} values, and users must be text, bytes, integers, dates or truth "
@@ -104,7 +107,9 @@ class Query:
         return faults
 
     def refuse_bad_rows(self, domain: int | None = None) -> None:
-        """`InputError` with the number of bad rows, if there are any. This takes one scan, or none if no row can be."""
+        """`InputError` with the number of bad rows, if there are any. This takes one scan, or none
+        if no row can be.
+        """
         from pyspark.sql import functions
 
         faults = self.wrong_rows(domain)
@@ -148,7 +153,9 @@ class Query:
 
     @property
     def _units(self) -> Column:
-        """A value in whole units. A sum of floats would depend on the order, and so on other rows; integers do not."""
+        """A value in whole units. A sum of floats would depend on the order, and so on other rows;
+        integers do not.
+        """
         from pyspark.sql import functions
 
         assert self.asked.value is not None
@@ -201,7 +208,9 @@ def rows_by_part(query: Query, space: KeySpace, partition: Partition, kept: bool
 def _fingerprints(
     batches: Iterator[pa.RecordBatch], space: KeySpace, partition: Partition, combines: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Turn keys into ids and sum their contributions by chunk, so that frequent keys take little of the shuffle."""
+    """Turn keys into ids and sum their contributions by chunk, so that frequent keys take little of
+    the shuffle.
+    """
     import pyarrow as pa
 
     chunks: list[tuple[Words, Any]] = []

@@ -1,7 +1,9 @@
-"""The SQL of a count: each user's rows become a bounded number of pairs (key, contribution), summed by key.
+"""The SQL of a count: each user's rows become a bounded number of pairs (key, contribution), summed
+by key.
 
-A hash of the bytes of user and key decides which keys of a user stay. What a user's rows become depends only on these
-rows and on public settings (docs/privacy.md, "Bounded contributions": row locality).
+A hash of the bytes of user and key decides which keys of a user stay. What a user's rows become
+depends only on these rows and on public settings (docs/privacy.md, "Bounded contributions": row
+locality).
 """
 
 from __future__ import annotations
@@ -121,7 +123,9 @@ class Query:
 
     @property
     def _units(self) -> str:
-        """A value in whole units. A sum of floats would depend on the order, and so on other rows; integers do not."""
+        """A value in whole units. A sum of floats would depend on the order, and so on other rows;
+        integers do not.
+        """
         if self.asked.grid is None:
             return "v"
         limit = float(LARGEST_COUNT)
@@ -135,15 +139,17 @@ class Query:
             own = "1" if self.asked.value is None else self._bounded(self._units)
             kept = f"SELECT k, {own} AS c, bad FROM rows"
         else:
-            # If rows are only counted, key and user show whether a row is bad; that needs no aggregate.
+            # If rows are only counted, key and user show whether a row is bad; that needs no
+            # aggregate.
             bad = (
                 "(u IS NULL OR k IS NULL)" if self.asked.value is None and self.asked.domain is None else "bool_or(bad)"
             )
             own = self._bounded("count(*)" if self.asked.value is None else f"sum({self._units})")
             if self.asked.value is None and self.asked.contribution.per_key == 1:
                 own = "1"
-            # A bad row must not be hidden by the bound on keys, so its pair comes first. The key decides between equal
-            # hashes: anything else that the database might use could depend on other users' rows.
+            # A bad row must not be hidden by the bound on keys, so its pair comes first. The key
+            # decides between equal hashes: anything else that the database might use could depend
+            # on other users' rows.
             hashed = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
             order = f"CASE WHEN bad THEN 0::UHUGEINT ELSE {hashed} END"
             kept = (

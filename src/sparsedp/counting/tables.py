@@ -1,6 +1,8 @@
-"""A table of events as a DuckDB relation with known columns: files, relations, polars, anything that supports Arrow.
+"""A table of events as a DuckDB relation with known columns: files, relations, polars, anything
+that supports Arrow.
 
-How a row is read depends on that row and on what is public: names and types of columns, and how files are written.
+How a row is read depends on that row and on what is public: names and types of columns, and how
+files are written.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def open_table(
     reading: Reading | None = None,
     value: str | None = None,
 ) -> Iterator[Scan]:
-    """The table of a source, with at least the given columns; anything spilled to disk is removed afterwards."""
+    """The table of a source, with at least the given columns; anything spilled to disk is removed
+    afterwards.
+    """
     import duckdb
 
     reading = reading or Reading()

@@ -1,9 +1,11 @@
-"""The paper's experiments and the comparisons it could not make, one file per figure: `sparsedp reproduce`.
+"""The paper's experiments and the comparisons it could not make, one file per figure: `sparsedp
+reproduce`.
 
-Reading order: simulation (the paper's experiment) → study (cached pieces of work) → sections (what a page consists of)
-→ worked_example, error_bound, observed_error, error_distribution (Section 6 of the paper) → workloads → table_one,
-growth, peers, corpus (measured comparisons) → drawing → page → reproduction (all of it, in order).
+Reading order: simulation (the paper's experiment) → study (cached pieces of work) → sections (what
+a page consists of) → worked_example, error_bound, observed_error, error_distribution (Section 6 of
+the paper) → workloads → table_one, growth, peers, corpus (measured comparisons) → drawing → page →
+reproduction (all of it, in order).
 
-Uses the whole library; only the command line uses it. Everything here is simulated or public data, drawn with the
-reproducible randomness, which protects nobody.
+Uses the whole library; only the command line uses it. Everything here is simulated or public data,
+drawn with the reproducible randomness, which protects nobody.
 """

@@ -1,4 +1,6 @@
-"""Real data: how often each pair of words follows each other in the source of Python's standard library."""
+"""Real data: how often each pair of words follows each other in the source of Python's standard
+library.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def measure(mechanism: str, quick: bool, seed: int) -> dict[str, Any]:
 
 
 def scatter(quick: bool, seed: int) -> dict[str, Any]:
-    """A sample of true counts and their estimates by tight-alp, mostly frequent ones, and the three most frequent."""
+    """A sample of true counts and their estimates by tight-alp, mostly frequent ones, and the three
+    most frequent.
+    """
     counts, _ = _data(quick, seed)
     with reproducible_for_tests(seed):
         built = release(counts, epsilon=EPSILON, mechanism="tight-alp")

@@ -9,7 +9,8 @@ from typing import Any
 from ..errors import MissingDependencyError
 from .sections import Drawn
 
-# Ten colours that colour-blind readers can distinguish, on white and on black (after Okabe and Ito, and Tol).
+# Ten colours that colour-blind readers can distinguish, on white and on black (after Okabe and Ito,
+# and Tol).
 COLOURS = ("#0077bb", "#ee7733", "#999999", "#cc3311", "#aa7ac4", "#009988", "#ddaa33", "#ee3377", "#33bbee", "#776655")
 _THEMES = {"light": ("#1a1a1a", "#ffffff", "#d8d8d8"), "dark": ("#e6e6e6", "#15181c", "#3a3f45")}
 

@@ -1,4 +1,6 @@
-"""Figure 3c and the numbers of Section 6: the distribution of the error at α = 3, with few and many collisions."""
+"""Figure 3c and the numbers of Section 6: the distribution of the error at α = 3, with few and many
+collisions.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +88,9 @@ def _check(name: str, printed: float, found: tuple[float, float]) -> Check:
 
 
 def summary(collision: float, runs: int, seed: int) -> dict[str, Any]:
-    """The numbers that the paper prints, each with the tolerance for its difference, and a histogram."""
+    """The numbers that the paper prints, each with the tolerance for its difference, and a
+    histogram.
+    """
     errors = simulate_errors(ALPHA, collision, runs, seed)
     sizes = np.abs(errors)
     percentile = float(np.quantile(sizes, 0.9))
@@ -118,14 +122,17 @@ def rounding_of(printed: float) -> float:
 
 
 def extreme_of(errors: Floats) -> tuple[float, float]:
-    """The middle and half width of the range of the largest of the paper's runs, with probability 1 - 10⁻⁶.
+    """The middle and half width of the range of the largest of the paper's runs, with probability 1
+    - 10⁻⁶.
 
-    The tail is exponential. Its rate comes from the thousand largest errors, with five standard errors of slack.
+    The tail is exponential. Its rate comes from the thousand largest errors, with five standard
+    errors of slack.
     """
     top = np.sort(errors)[-_TAIL:]
     start = float(top[0])
     scale = float((top - start).mean())
-    # The largest of n has P[max <= y] = exp(-n P[error > y]), and P[error > y] = tail/runs · exp(-(y - start)/scale).
+    # The largest of n has P[max <= y] = exp(-n P[error > y]), and P[error > y] = tail/runs ·
+    # exp(-(y - start)/scale).
     expected = PAPER_RUNS * _TAIL / len(errors)
     low, high = (start + scale * math.log(expected / -math.log(chance)) for chance in (5e-7, 1 - 5e-7))
     slack = 5 * scale / math.sqrt(_TAIL) * math.log(expected)

@@ -1,4 +1,6 @@
-"""How space and time grow with k, d, 1/ε and u, and the asymptotics of the paper's Table 1 drawn over them."""
+"""How space and time grow with k, d, 1/ε and u, and the asymptotics of the paper's Table 1 drawn
+over them.
+"""
 
 from __future__ import annotations
 

@@ -84,7 +84,9 @@ def _grid(grid: Grid) -> str:
 
 
 def _cells(row: Sequence[str], width: int) -> str:
-    """The cells of a row; if it is too short, its last cell is text that spans the remaining columns."""
+    """The cells of a row; if it is too short, its last cell is text that spans the remaining
+    columns.
+    """
     cells = [f"<td>{escape(cell)}</td>" for cell in row]
     if len(row) < width or width == 2:
         cells[-1] = f'<td class="words" colspan="{width - len(row) + 1}">{escape(row[-1])}</td>'

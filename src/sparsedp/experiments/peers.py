@@ -1,4 +1,6 @@
-"""Other libraries on the same data: OpenDP's ALP and thresholded Laplace noise, diffprivlib, and plain NumPy."""
+"""Other libraries on the same data: OpenDP's ALP and thresholded Laplace noise, diffprivlib, and
+plain NumPy.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ SEED = 2021
 def reproduce(
     out: Path, quick: bool, only: Sequence[str] = (), say: Callable[[str], None] = print, seed: int = SEED
 ) -> list[Section]:
-    """Run the experiments (or some of them) and write the report; results of an interrupted run are used."""
+    """Run the experiments (or some of them) and write the report; results of an interrupted run are
+    used.
+    """
     for name in only:
         if name not in EXPERIMENTS:
             raise ParameterError(f"there is no experiment {name!r}; choose from {', '.join(EXPERIMENTS)}")

@@ -1,4 +1,6 @@
-"""The elements of a report: sections of text, figures and tables, and checks that are met or missed."""
+"""The elements of a report: sections of text, figures and tables, and checks that are met or
+missed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure: `draw` fills a matplotlib figure of this size (in inches), and the caption states the finding."""
+    """A figure: `draw` fills a matplotlib figure of this size (in inches), and the caption states
+    the finding.
+    """
 
     name: str
     caption: str

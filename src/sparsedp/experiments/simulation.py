@@ -1,7 +1,8 @@
-"""The paper's experiment: one key, with collisions at every level (β = 5000, x uniform in [0, β], ε = 1).
+"""The paper's experiment: one key, with collisions at every level (β = 5000, x uniform in [0, β], ε
+= 1).
 
-Flips and estimator are those of the mechanism `alp`; rounding is the paper's for real x. All other keys are assumed to
-be as large as β, so a collision sets the bit: the worst case.
+Flips and estimator are those of the mechanism `alp`; rounding is the paper's for real x. All other
+keys are assumed to be as large as β, so a collision sets the bit: the worst case.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def simulate_errors(alpha: float, collision: float, runs: int, seed: int) -> Floats:
-    """Estimate - x for `runs` keys: rounding, collisions with probability `collision` at every level, flips."""
+    """Estimate - x for `runs` keys: rounding, collisions with probability `collision` at every
+    level, flips.
+    """
     randomness = ReproducibleRandomness(seed)
     batch = max(1, _WORDS_AT_ONCE * 64 // math.ceil(BETA / alpha))
     return np.concatenate(

@@ -1,4 +1,6 @@
-"""A long computation in cached pieces: finished pieces are read back, so an interrupted run can continue."""
+"""A long computation in cached pieces: finished pieces are read back, so an interrupted run can
+continue.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ class Study:
     seed: int
 
     def pieces(self, title: str, tasks: Mapping[str, Work], parallel: bool = False) -> dict[str, Any]:
-        """The result of each task, as JSON: cached, or computed now, in several processes if `parallel`.
+        """The result of each task, as JSON: cached, or computed now, in several processes if
+        `parallel`.
 
         Tasks that measure time must not be parallel.
         """

@@ -1,4 +1,6 @@
-"""Table 1, measured: every mechanism on the same data, in a domain small enough for a counter per key, and in 2^64."""
+"""Table 1, measured: every mechanism on the same data, in a domain small enough for a counter per
+key, and in 2^64.
+"""
 
 from __future__ import annotations
 

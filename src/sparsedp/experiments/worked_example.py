@@ -1,4 +1,6 @@
-"""Figures 1 and 2: one key of height 5 in an array of m = 8 levels and s = 5 rows, with one of its bits flipped."""
+"""Figures 1 and 2: one key of height 5 in an array of m = 8 levels and s = 5 rows, with one of its
+bits flipped.
+"""
 
 from __future__ import annotations
 

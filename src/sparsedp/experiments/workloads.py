@@ -1,4 +1,6 @@
-"""The data that the comparisons release, and what they measure: space, times, errors by range of the true count."""
+"""The data that the comparisons release, and what they measure: space, times, errors by range of
+the true count.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ APPROXIMATE = ("stability", "retrieval")
 
 @dataclass(frozen=True)
 class Workload:
-    """`keys` random keys of a domain with Zipf-like counts up to `upper`, and as many random absent keys to look up."""
+    """`keys` random keys of a domain with Zipf-like counts up to `upper`, and as many random absent
+    keys to look up.
+    """
 
     keys: int
     domain: int
@@ -110,7 +114,9 @@ def seconds_of(work: Callable[[], object], repeats: int = _REPEATS) -> float:
 
 
 def errors_by_range(truth: Integers, estimates: Floats) -> dict[str, dict[str, float]]:
-    """Mean absolute error, its standard error, and the largest, for each range of true counts that occurs."""
+    """Mean absolute error, its standard error, and the largest, for each range of true counts that
+    occurs.
+    """
     sizes = np.abs(estimates - truth)
     found = {}
     for name, (low, high) in RANGES.items():

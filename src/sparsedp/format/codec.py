@@ -1,8 +1,10 @@
-"""Plans as JSON and back: every field typed, every number exact, every range checked (docs/format.md, "The plan").
+"""Plans as JSON and back: every field typed, every number exact, every range checked
+(docs/format.md, "The plan").
 
-A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type hints of the class
-and then checks the `faults` of each object, so the result could have been planned here, whatever wrote the file. A
-ladder is written as its recipe, and its masses are computed again.
+A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type
+hints of the class and then checks the `faults` of each object, so the result could have been
+planned here, whatever wrote the file. A ladder is written as its recipe, and its masses are
+computed again.
 """
 
 from __future__ import annotations
@@ -89,7 +91,9 @@ def encode_scalar(value: Any) -> Any:
 
 
 def decode_plan(cls: type, value: Any, place: str, version: int, matrices: Arrays) -> Any:
-    """The plan of a file of this format, or `FormatError`; the matrices it uses are removed from `matrices`."""
+    """The plan of a file of this format, or `FormatError`; the matrices it uses are removed from
+    `matrices`.
+    """
     source = Encoded(version, matrices, {})
     return _decode_dataclass(cls, value, place, source, source.plan)
 

@@ -1,7 +1,8 @@
-"""The container of a release: a safetensors file, written atomically and memory-mapped when read (docs/format.md).
+"""The container of a release: a safetensors file, written atomically and memory-mapped when read
+(docs/format.md).
 
-The format is that of safetensors, and its readers can open our files. Its library is not used: for NumPy it copies
-what it reads, and it does not align arrays to cache lines.
+The format is that of safetensors, and its readers can open our files. Its library is not used: for
+NumPy it copies what it reads, and it does not align arrays to cache lines.
 """
 
 from __future__ import annotations
@@ -245,16 +246,21 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def hidden_beside(path: Path) -> Path:
-    """A new name next to a path, for an incomplete file; short enough even beside the longest of names."""
+    """A new name next to a path, for an incomplete file; short enough even beside the longest of
+    names.
+    """
     return path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}.tmp")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name, whole and on disk, only if the block ends without an exception."""
+    """A file that appears under its name, whole and on disk, only if the block ends without an
+    exception.
+    """
     temporary = hidden_beside(path)
     with naming(path):
-        # An interrupt may come between any two steps, so the file is created inside the block that removes it.
+        # An interrupt may come between any two steps, so the file is created inside the block that
+        # removes it.
         try:
             # Permissions follow the umask: the file is meant to be shared.
             with open(temporary, "xb") as file:

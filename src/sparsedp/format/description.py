@@ -1,6 +1,7 @@
 """A release as a description and arrays, and back with everything checked (docs/format.md).
 
-Nothing here reads or writes files: `files` does. The plan in a description decides what the file may hold.
+Nothing here reads or writes files: `files` does. The plan in a description decides what the file
+may hold.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def part_description(version: int, part: int, of: int, sums: dict[str, str]) -> 
 def described(
     contents: Contents, arrays: Arrays, digests: list[str], sums: Callable[[Arrays], dict[str, str]]
 ) -> tuple[dict[str, Any], Arrays]:
-    """The description of a release, and its arrays with those of the plan and the digests of its parts."""
+    """The description of a release, and its arrays with those of the plan and the digests of its
+    parts.
+    """
     plan, space, typed = contents.plan, contents.key_space, contents.format >= 2
     own: Arrays = {}
     encoded = encode(plan, _PLAN, own)
@@ -206,8 +209,9 @@ def _is_of_header(name: str) -> bool:
 def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
     """ε and δ follow from the integers of the plan; a file cannot state others.
 
-    A file of format 1 may state a δ of `retrieval` above what is proved now, and an ε that relies on the price of its
-    estimated size, which nobody can check: the release then states the ε that was requested.
+    A file of format 1 may state a δ of `retrieval` above what is proved now, and an ε that relies
+    on the price of its estimated size, which nobody can check: the release then states the ε that
+    was requested.
     """
     try:
         check_privacy(plan)

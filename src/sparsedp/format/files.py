@@ -1,4 +1,6 @@
-"""Releases as files and directories of parts, written so that they appear complete or not at all (docs/format.md)."""
+"""Releases as files and directories of parts, written so that they appear complete or not at all
+(docs/format.md).
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def check_new(path: Path, parts: int) -> None:
 
 @contextmanager
 def new_directory(path: Path) -> Iterator[Path]:
-    """A new directory for the files of a release; at the end of the block it becomes `path`, or on error is removed."""
+    """A new directory for the files of a release; at the end of the block it becomes `path`, or on
+    error is removed.
+    """
     check_new(path, parts=2)
     temporary = hidden_beside(path)
     with naming(path):
@@ -96,7 +100,9 @@ def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays], ver
 
 
 def finish_parts(directory: Path, plan: Plan, space: KeySpace, reproducible: bool, digests: list[str]) -> None:
-    """Write the file that turns the parts in the directory into a release, whichever process wrote them."""
+    """Write the file that turns the parts in the directory into a release, whichever process wrote
+    them.
+    """
     sides: tuple[Parts, ...] = ()
     if plan.shared_shapes:  # shared arrays follow from what each part has published
         pieces = [read(directory / part_name(part)).arrays for part in range(len(digests))]

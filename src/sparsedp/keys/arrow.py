@@ -1,4 +1,6 @@
-"""Arrow columns (and those of pandas, polars and DuckDB) without copying their strings, and nulls in them."""
+"""Arrow columns (and those of pandas, polars and DuckDB) without copying their strings, and nulls
+in them.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def as_chunked_array(column: Any) -> Any:
 
 
 def as_two_columns(table: Any) -> tuple[Any, Any]:
-    """The key and value columns of any table that supports Arrow, possibly only once it has been read."""
+    """The key and value columns of any table that supports Arrow, possibly only once it has been
+    read.
+    """
     import pyarrow
 
     if is_unread(table):
@@ -75,7 +79,9 @@ def read(table: Any) -> Any:
 
 @contextmanager
 def errors_of_polars() -> Iterator[None]:
-    """Turn errors of a polars query into ours; their text is kept only if it is about names of columns, not cells."""
+    """Turn errors of a polars query into ours; their text is kept only if it is about names of
+    columns, not cells.
+    """
     exceptions = sys.modules["polars"].exceptions
     try:
         yield
@@ -99,7 +105,8 @@ def refuse_nulls(column: Any, what: str) -> None:
     """`InputError` with the position of the first null."""
     import pyarrow
 
-    # A row of a dictionary array may refer to a null among its values, which does not count as a null of the column.
+    # A row of a dictionary array may refer to a null among its values, which does not count as a
+    # null of the column.
     if column.null_count or pyarrow.types.is_dictionary(column.type):
         nulls = pyarrow.chunked_array([_nulls(chunk) for chunk in column.chunks], pyarrow.bool_())
         _refuse_first(nulls.to_numpy(), what)
@@ -115,7 +122,9 @@ def _nulls(array: Any) -> Any:
 
 
 def has_mixed_categories(column: Any) -> bool:
-    """Whether the categories of a pandas column have several types, which Arrow would merge or refuse."""
+    """Whether the categories of a pandas column have several types, which Arrow would merge or
+    refuse.
+    """
     categories = getattr(column.dtype, "categories", None)
     if categories is None or categories.dtype != object:
         return False
@@ -124,13 +133,16 @@ def has_mixed_categories(column: Any) -> bool:
 
 
 def refuse_missing(column: Any, what: str) -> None:
-    """`InputError` with the position of the first null of a pandas column, which NumPy would turn into NaN."""
+    """`InputError` with the position of the first null of a pandas column, which NumPy would turn
+    into NaN.
+    """
     _refuse_first(np.asarray(unlabelled(column).isna(), bool), what)
 
 
 def pandas_to_numpy(column: Any) -> npt.NDArray[Any]:
     """A pandas column without nulls as a NumPy array."""
-    # By default pandas turns nullable integers into objects (before 2.2) and sparse unsigned ones into floats.
+    # By default pandas turns nullable integers into objects (before 2.2) and sparse unsigned ones
+    # into floats.
     return np.asarray(column.to_numpy({"i": np.int64, "u": np.uint64}.get(column.dtype.kind)))
 
 

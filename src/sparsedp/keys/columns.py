@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def as_column(thing: Any, what: str) -> Any:
     """The column as a list or tuple, a plain NumPy array, or a pyarrow ChunkedArray.
 
-    Anything that is not a column (one key, a table, a number) is returned as it is, for the caller to refuse. `what` is
-    "key" or "value": in a pandas column, keys may be strings, and values are numbers.
+    Anything that is not a column (one key, a table, a number) is returned as it is, for the caller
+    to refuse. `what` is "key" or "value": in a pandas column, keys may be strings, and values are
+    numbers.
     """
     if isinstance(thing, (str, bytes, list, tuple)) or is_table(thing):
         return thing
@@ -49,7 +50,9 @@ def is_arrow(column: object) -> bool:
 
 
 def rereadable_keys(keys: Any) -> Any:
-    """Keys that can be read twice, for their ids and for their names; anything else is refused when ids are made."""
+    """Keys that can be read twice, for their ids and for their names; anything else is refused when
+    ids are made.
+    """
     column = as_column(keys, "key")
     if isinstance(column, np.ndarray):
         return column.tolist() if column.dtype.kind == "O" and column.ndim == 1 else column

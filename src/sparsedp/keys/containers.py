@@ -1,7 +1,8 @@
 """What a caller's object is, by its type.
 
-Never by its attributes: `thing.columns` may be a row of a Series with that label, a column of a DataFrame, or an entry
-of a dictionary. Libraries that the caller did not import are not imported to find out.
+Never by its attributes: `thing.columns` may be a row of a Series with that label, a column of a
+DataFrame, or an entry of a dictionary. Libraries that the caller did not import are not imported to
+find out.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ _TABLES = (
 
 
 def has(thing: object, name: str) -> bool:
-    """Whether the type of a thing has an attribute, regardless of the labels, columns or entries of the thing."""
+    """Whether the type of a thing has an attribute, regardless of the labels, columns or entries of
+    the thing.
+    """
     return hasattr(type(thing), name)
 
 
 def is_a(thing: object, module: str, name: str) -> bool:
-    """Whether this is an instance of a library's class; if it is, the caller has imported the library."""
+    """Whether this is an instance of a library's class; if it is, the caller has imported the
+    library.
+    """
     return isinstance(thing, getattr(sys.modules.get(module), name, ()))
 
 
@@ -45,9 +50,11 @@ def is_numpy_inside(column: Any) -> bool:
 
 
 def is_pandas(column: Any) -> bool:
-    """Whether this is a pandas column that is not a NumPy array: nullable, strings, categories, or backed by Arrow.
+    """Whether this is a pandas column that is not a NumPy array: nullable, strings, categories, or
+    backed by Arrow.
 
-    Only the Series of pandas 3 support Arrow, so the test is for what every Series, Index and array of pandas has.
+    Only the Series of pandas 3 support Arrow, so the test is for what every Series, Index and array
+    of pandas has.
     """
     if not (has(column, "dtype") and has(column, "isna") and has(column, "to_numpy")):
         return False
@@ -55,7 +62,9 @@ def is_pandas(column: Any) -> bool:
 
 
 def unmasked(array: np.ndarray, what: str) -> np.ndarray:
-    """A plain array; `InputError` with the position of the first entry that is masked and so is not data."""
+    """A plain array; `InputError` with the position of the first entry that is masked and so is not
+    data.
+    """
     if isinstance(array, np.ma.MaskedArray):
         masked = np.ma.getmaskarray(array)
         if array.ndim == 1 and array.dtype.names is None and masked.any():
@@ -65,7 +74,9 @@ def unmasked(array: np.ndarray, what: str) -> np.ndarray:
 
 
 def unlabelled(column: Any) -> Any:
-    """The array of a pandas column: NumPy and Arrow would mistake labels such as `__array_interface__` for methods."""
+    """The array of a pandas column: NumPy and Arrow would mistake labels such as
+    `__array_interface__` for methods.
+    """
     return column.array if has(column, "array") and has(column, "isna") else column
 
 

@@ -1,14 +1,17 @@
-"""From keys to ids: key → canonical bytes → 64-bit fingerprint, and from ids to rows of the embedding.
+"""From keys to ids: key → canonical bytes → 64-bit fingerprint, and from ids to rows of the
+embedding.
 
-A key is a str, bytes or int. Its canonical bytes are the payload (UTF-8, the bytes, or eight little-endian bytes)
-followed by one tag: `s`, `b`, `i` for integers in [-2^63, 2^63) and `u` for integers in [2^63, 2^64). So 1, "1" and
-b"1" are three keys, and different keys have different bytes. The fingerprint is SipHash-2-4 under a fresh public
-seed. With an explicit domain, keys are integers in [0, domain) and are their own ids.
+A key is a str, bytes or int. Its canonical bytes are the payload (UTF-8, the bytes, or eight
+little-endian bytes) followed by one tag: `s`, `b`, `i` for integers in [-2^63, 2^63) and `u` for
+integers in [2^63, 2^64). So 1, "1" and b"1" are three keys, and different keys have different
+bytes. The fingerprint is SipHash-2-4 under a fresh public seed. With an explicit domain, keys are
+integers in [0, domain) and are their own ids.
 
-A release knows the kind of its keys and refuses any other: 1 and "1" are different keys, and a caller who asks for one
-of the two means the one that was counted.
+A release knows the kind of its keys and refuses any other: 1 and "1" are different keys, and a
+caller who asks for one of the two means the one that was counted.
 
-Hash seeds are drawn independently of the data, so privacy holds for every outcome of them; they are published.
+Hash seeds are drawn independently of the data, so privacy holds for every outcome of them; they are
+published.
 """
 
 from __future__ import annotations
@@ -75,7 +78,8 @@ class KeySpace:
         return int(self.ids([key])[0])  # raises the right error for a bad key
 
     def ids(self, keys: object) -> Words:
-        """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable of keys.
+        """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable
+        of keys.
 
         `KeyTypeError` if their kind is not that of the release.
         """
@@ -85,7 +89,9 @@ class KeySpace:
         return ids
 
     def read(self, keys: Any) -> tuple[Words, KeyKind | None]:
-        """The ids of keys and their kind, which is None if there are no keys and the column has no type."""
+        """The ids of keys and their kind, which is None if there are no keys and the column has no
+        type.
+        """
         column = as_column(keys, "key")
         if isinstance(column, (list, tuple)):
             return self._from_sequence(column), _kind_of_first(column)
@@ -162,7 +168,9 @@ class KeySpace:
         return ids
 
     def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> NoReturn:
-        """Report what is wrong with the key at a position that a kernel refused, without the key: it may be data."""
+        """Report what is wrong with the key at a position that a kernel refused, without the key:
+        it may be data.
+        """
         key, kind = keys[position], type(keys[position]).__name__
         is_integer = _is_integer(key)
         if self.seed is None:
@@ -205,8 +213,8 @@ def _kind_of_first(keys: Sequence[Key]) -> KeyKind | None:
 class Partition:
     """Which part a key belongs to: the high word of placement × parts.
 
-    Fingerprints are placed as they are, so a part is a range of them; integer keys are mixed with two seeds first. A
-    third seed is for code that needs one more seed shared by all parts.
+    Fingerprints are placed as they are, so a part is a range of them; integer keys are mixed with
+    two seeds first. A third seed is for code that needs one more seed shared by all parts.
     """
 
     parts: int
@@ -223,7 +231,9 @@ class Partition:
 
 
 def aligned(values: np.ndarray, dtype: npt.DTypeLike) -> np.ndarray:
-    """A contiguous array at an address that kernels may read: an array in a packed struct may begin anywhere."""
+    """A contiguous array at an address that kernels may read: an array in a packed struct may begin
+    anywhere.
+    """
     return np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
@@ -238,7 +248,9 @@ def _is_integer(key: object) -> bool:
 
 
 def draw_row_functions(randomness: Randomness, levels: int) -> Words:
-    """One function x → ((a x + b) mod (2^89 - 1)) scaled to the rows, per level: four words, a and b, low first."""
+    """One function x → ((a x + b) mod (2^89 - 1)) scaled to the rows, per level: four words, a and
+    b, low first.
+    """
     low = (1 << 64) - 1
     functions = np.empty((levels, 4), np.uint64)
     for level in range(levels):

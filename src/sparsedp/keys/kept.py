@@ -1,7 +1,8 @@
 """The original stored keys beside their fingerprints: the two arrays that name the keys of a table.
 
-`keys.bytes` has the canonical bytes of the keys (see `hashing`) one after the other, in the order of the table;
-`keys.offsets` has the start of each. For why stored keys may be published, see docs/privacy.md, "Kept keys".
+`keys.bytes` has the canonical bytes of the keys (see `hashing`) one after the other, in the order
+of the table; `keys.offsets` has the start of each. For why stored keys may be published, see
+docs/privacy.md, "Kept keys".
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ OFFSETS, BYTES = "keys.offsets", "keys.bytes"
 
 
 def keep(arrays: dict[str, np.ndarray], ids: Words, keys: Sequence[Key]) -> dict[str, np.ndarray]:
-    """The arrays of a release whose table holds these keys, plus the keys. Ids shared by several keys are left out."""
+    """The arrays of a release whose table holds these keys, plus the keys. Ids shared by several
+    keys are left out.
+    """
     same = np.zeros(len(ids) + 1, np.bool_)
     np.equal(ids[1:], ids[:-1], out=same[1:-1])
     alone = ~(same[1:] | same[:-1])

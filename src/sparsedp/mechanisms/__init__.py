@@ -1,7 +1,9 @@
-"""The mechanisms, one file per row of the comparison: a plan from public parameters, a build, and a reader.
+"""The mechanisms, one file per row of the comparison: a plan from public parameters, a build, and a
+reader.
 
-Uses privacy, keys and structures. A mechanism registers itself by subclassing `Plan`; adding one takes a new file here
-and nothing else. Provides `MECHANISMS`, `create_plan`, and what plans and readers have in common.
+Uses privacy, keys and structures. A mechanism registers itself by subclassing `Plan`; adding one
+takes a new file here and nothing else. Provides `MECHANISMS`, `create_plan`, and what plans and
+readers have in common.
 """
 
 from __future__ import annotations
@@ -57,7 +59,9 @@ def mechanism_named(name: str) -> type[Plan]:
 
 
 def check_options(name: str, problem: Problem, options: Mapping[str, object]) -> None:
-    """`ParameterError` for options that the mechanism does not have, and for requests that it cannot meet."""
+    """`ParameterError` for options that the mechanism does not have, and for requests that it
+    cannot meet.
+    """
     mechanism = mechanism_named(name)
     known = {option.name: option for option in mechanism.options}
     for option, value in options.items():

@@ -1,8 +1,9 @@
 """`alp`: the ALP mechanism alone (the paper's ALP-projection and ALP-estimator, Theorem ALPplain).
 
-Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`; ε is the exact loss of the linear
-rounding and of the flip probability in use. More non-zero keys than `nonzero`, or counts above `upper`, cost only
-accuracy. Proof: docs/privacy.md, "ALP". Exact test: tests/mechanisms/test_exact_alp.py.
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`; ε is the exact loss
+of the linear rounding and of the flip probability in use. More non-zero keys than `nonzero`, or
+counts above `upper`, cost only accuracy. Proof: docs/privacy.md, "ALP". Exact test:
+tests/mechanisms/test_exact_alp.py.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ DEFAULT_UPPER_SCALES = 200
 
 _MOST_SIMULATED_BITS = 20_000_000
 
-# An array is crowded if it is twice as full as planned, by at least this many standard deviations of the sampled words.
+# An array is crowded if it is twice as full as planned, by at least this many standard deviations
+# of the sampled words.
 DEVIATIONS, MOST_COUNTED_WORDS = 6, 1 << 17
 CROWDED = (
     "its first level is more than twice as full as planned: estimates of keys that are not stored may be far too "
@@ -63,8 +65,9 @@ class Embedding:
         if entries is None:
             raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
         flip = dyadic_flip_probability(alpha)
-        # Integer neighbours move by whole counts, for which the paper's scale ε loses only ln(1 + ε); "exact"
-        # spends the rest. Real values have already moved to the grid, where the two are the same (docs/privacy.md).
+        # Integer neighbours move by whole counts, for which the paper's scale ε loses only ln(1 +
+        # ε); "exact" spends the rest. Real values have already moved to the grid, where the two are
+        # the same (docs/privacy.md).
         paper = scaling == "paper" and not problem.neighbours.real
         make = LinearRounding.for_scale if paper else LinearRounding.for_loss
         rounding = make(loss, flip, largest)
@@ -108,7 +111,9 @@ class Embedding:
         return levels / float(self.rounding.slope)
 
     def simulate(self, count: int, samples: int) -> Estimates:
-        """Estimates of a key of this count if other keys collide with it at every level: the paper's worst case."""
+        """Estimates of a key of this count if other keys collide with it at every level: the
+        paper's worst case.
+        """
         levels = self.columns.levels
         samples = min(samples, max(1000, _MOST_SIMULATED_BITS // levels))
         random = np.random.default_rng(count)
@@ -120,7 +125,9 @@ class Embedding:
         return estimate_bits(bits) / float(self.rounding.slope)
 
     def crowded(self, arrays: Arrays) -> bool:
-        """Whether the first level, which every key may reach, is more than twice as full as planned."""
+        """Whether the first level, which every key may reach, is more than twice as full as
+        planned.
+        """
         words = arrays["embedding.bits"][: min(self.columns.words_per_level, MOST_COUNTED_WORDS)]
         flip, bits = float(self.columns.flip_probability), 64 * len(words)
         ones = int(np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).sum())

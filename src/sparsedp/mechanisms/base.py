@@ -1,8 +1,9 @@
-"""What every mechanism provides: a plan (public parameters → sizes, exact privacy, error) and a build.
+"""What every mechanism provides: a plan (public parameters → sizes, exact privacy, error) and a
+build.
 
-A plan is made from public parameters alone. `build` turns counts and randomness into arrays, which are all that is
-published; `estimate` reads them. Counts and estimates here are in cells of the grid (1 for integers); the public
-methods use the caller's units.
+A plan is made from public parameters alone. `build` turns counts and randomness into arrays, which
+are all that is published; `estimate` reads them. Counts and estimates here are in cells of the grid
+(1 for integers); the public methods use the caller's units.
 """
 
 from __future__ import annotations
@@ -80,11 +81,15 @@ class Plan(ABC):
     @classmethod
     @abstractmethod
     def create(cls, problem: Problem, *args: Any, **options: Any) -> Plan:
-        """The plan of a problem, or `ParameterError`; the options are those that the mechanism declares."""
+        """The plan of a problem, or `ParameterError`; the options are those that the mechanism
+        declares.
+        """
 
     @classmethod
     def check(cls, problem: Problem, **options: Any) -> None:
-        """`ParameterError` for what `create` would refuse, without searching for the best plan if there is a search."""
+        """`ParameterError` for what `create` would refuse, without searching for the best plan if
+        there is a search.
+        """
         cls.create(problem, **options)
 
     @property
@@ -95,7 +100,9 @@ class Plan(ABC):
     @property
     @abstractmethod
     def cells_nbytes(self) -> float | None:
-        """Expected bytes of one release of non-negative counts; None when it depends on an unknown size."""
+        """Expected bytes of one release of non-negative counts; None when it depends on an unknown
+        size.
+        """
 
     @property
     @abstractmethod
@@ -113,7 +120,9 @@ class Plan(ABC):
         return {}
 
     def completed(self, parts: Parts) -> Parts:
-        """All parts of a release, with the arrays that they share; those follow from what the parts publish."""
+        """All parts of a release, with the arrays that they share; those follow from what the parts
+        publish.
+        """
         return parts
 
     @property
@@ -144,11 +153,15 @@ class Plan(ABC):
         return Built(self.build(ids, counts, randomness), np.zeros(len(ids), np.bool_))
 
     def faults(self) -> Iterator[str]:
-        """What is wrong with a plan that was not made here, if anything; its fields have already been checked."""
+        """What is wrong with a plan that was not made here, if anything; its fields have already
+        been checked.
+        """
         yield from ()
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
-        """What is wrong with arrays of the right shapes; always checks small ones, and all of them if thorough."""
+        """What is wrong with arrays of the right shapes; always checks small ones, and all of them
+        if thorough.
+        """
         for table in tables_of(parts):
             if not self.problem.hashed and len(table.ids) and int(table.ids[-1]) >= self.problem.domain:
                 yield "table.ids must be below the domain"
@@ -162,12 +175,16 @@ class Plan(ABC):
         """The reader that answers lookups from the arrays."""
 
     def observed(self, parts: Parts) -> Plan:
-        """The plan with its predictions updated from what was published; the guarantee stays the same."""
+        """The plan with its predictions updated from what was published; the guarantee stays the
+        same.
+        """
         return self
 
     @abstractmethod
     def simulate(self, count: int, samples: int) -> Estimates:
-        """Clamped estimates of a key of this count over many releases, in cells; for predictions only."""
+        """Clamped estimates of a key of this count over many releases, in cells; for predictions
+        only.
+        """
 
     @property
     def expected_error_cells(self) -> float | None:
@@ -176,7 +193,9 @@ class Plan(ABC):
 
     @property
     def maximum_error_cells(self) -> float | None:
-        """A bound on the expected largest error over the domain, in cells; None if no bound is known."""
+        """A bound on the expected largest error over the domain, in cells; None if no bound is
+        known.
+        """
         return None
 
     def error_with_probability_cells(self, failure: float) -> float:
@@ -195,7 +214,9 @@ class Plan(ABC):
 
     @property
     def noise_variance(self) -> float | None:
-        """The variance of an unclamped estimate, in cells, if every key has the same noise; otherwise None."""
+        """The variance of an unclamped estimate, in cells, if every key has the same noise;
+        otherwise None.
+        """
         return None
 
     @property
@@ -240,8 +261,8 @@ class Plan(ABC):
     def epsilon(self) -> float:
         """The ε that the release states: the exact ε, or the requested one.
 
-        It states the requested ε if a share of it cannot be checked, or if the number of keys could have led to another
-        plan.
+        It states the requested ε if a share of it cannot be checked, or if the number of keys could
+        have led to another plan.
         """
         all_of_it = self.problem.sized_unseen or self.problem.counted
         return self.problem.epsilon if all_of_it else self.exact_epsilon
@@ -341,7 +362,9 @@ class Plan(ABC):
 
 
 class DivisiblePlan(Plan):
-    """A plan whose release can be built in parts, each with its own stream, for its share of the keys."""
+    """A plan whose release can be built in parts, each with its own stream, for its share of the
+    keys.
+    """
 
     @abstractmethod
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
@@ -353,7 +376,9 @@ class DivisiblePlan(Plan):
 
 
 def check_privacy(plan: Plan) -> None:
-    """Refuse a plan whose computed ε or δ exceeds what was requested: a bug, found before any data is read."""
+    """Refuse a plan whose computed ε or δ exceeds what was requested: a bug, found before any data
+    is read.
+    """
     if max(plan.exact_epsilon, plan.epsilon) > plan.problem.epsilon or plan.delta > plan.problem.delta:
         raise AssertionError(
             f"{plan.mechanism} would spend ε = {plan.exact_epsilon}, δ = {plan.delta}, "

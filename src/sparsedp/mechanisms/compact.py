@@ -1,14 +1,15 @@
 """`compact`: a dense noisy histogram hidden in a polynomial (Balcer & Vadhan 2017).
 
-Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`. With `total` alone, counts are cut to
-that total first, which doubles the distance and makes the guarantee unconditional. With `nonzero`, it holds for
-neighbours that both have at most `nonzero` non-zero keys (the paper's Definition of privacy for k-sparse vectors):
-`nonzero` must be a public fact. If it nevertheless does not hold, what is published is pure noise.
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`. With `total` alone,
+counts are cut to that total first, which doubles the distance and makes the guarantee
+unconditional. With `nonzero`, it holds for neighbours that both have at most `nonzero` non-zero
+keys (the paper's Definition of privacy for k-sparse vectors): `nonzero` must be a public fact. If
+it nevertheless does not hold, what is published is pure noise.
 
-The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one for each noisy
-value v, with n_v/P within 2/P of the law of a zero count, so a key that was never inserted decodes to fresh noise.
-ε follows from the thresholds of the noise and from the smallest n_v. Proof: docs/privacy.md, "Compact". Exact test:
-tests/mechanisms/test_exact_compact.py.
+The polynomial lives in a field of prime order P. The field is cut into buckets of n_v elements, one
+for each noisy value v, with n_v/P within 2/P of the law of a zero count, so a key that was never
+inserted decodes to fresh noise. ε follows from the thresholds of the noise and from the smallest
+n_v. Proof: docs/privacy.md, "Compact". Exact test: tests/mechanisms/test_exact_compact.py.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class Buckets:
 
     @cached_property
     def ends(self) -> list[int]:
-        """Elements below ends[v] decode to at most v: P · P[clamp(η, 0, largest) <= v], less than one element off."""
+        """Elements below ends[v] decode to at most v: P · P[clamp(η, 0, largest) <= v], less than
+        one element off.
+        """
         extra = 1 << 64  # keeps the floors of all values together less than one element off
         at_most_zero = math.floor((1 - self.noise.one_side) * self.prime * extra)
         side = math.floor(self.noise.one_side * self.prime * extra)
@@ -75,7 +78,9 @@ class Buckets:
 
     @cached_property
     def loss(self) -> Decimal:
-        """Bound on |ln(n_v / (P · P[v]))|, rounded up: widths err by less than two elements, and ln(1 + t) <= t."""
+        """Bound on |ln(n_v / (P · P[v]))|, rounded up: widths err by less than two elements, and
+        ln(1 + t) <= t.
+        """
         return round_up(Fraction(2, min(self.widths) - 2))
 
     def decode(self, element: int) -> int:
@@ -112,7 +117,9 @@ class CompactPlan(Plan):
 
     @classmethod
     def create(cls, problem: Problem) -> CompactPlan:
-        """Counts above `upper` saturate; without it, they saturate at the largest that 2^521 - 1 elements can hold."""
+        """Counts above `upper` saturate; without it, they saturate at the largest that 2^521 - 1
+        elements can hold.
+        """
         import_flint()
         cut_total = problem.nonzero is None
         entries = problem.entries
@@ -213,7 +220,9 @@ class CompactPlan(Plan):
 
 
 def cut_to_total(ids: Words, counts: Counts, total: int) -> tuple[Words, Counts]:
-    """Keep counts in the order of their ids until `total` is used up; changes of the input at most double."""
+    """Keep counts in the order of their ids until `total` is used up; changes of the input at most
+    double.
+    """
     order = np.argsort(ids)
     ids, counts = ids[order], np.minimum(counts[order], total)
     left = np.maximum(total - (np.cumsum(counts) - counts), 0)
@@ -228,7 +237,9 @@ def polynomial_ring(prime: int) -> Any:
 
 
 def interpolate(prime: int, points: list[int], elements: list[int], free: list[int]) -> list[int]:
-    """Coefficients of a polynomial through the points, with `free` for the rest: I(x) + Π(x - points) · free(x)."""
+    """Coefficients of a polynomial through the points, with `free` for the rest: I(x) + Π(x -
+    points) · free(x).
+    """
     ring = polynomial_ring(prime)
     x = ring.gen()
     vanishing = _product([x - point for point in points], ring.one())
@@ -248,7 +259,9 @@ def _product(factors: list[Any], one: Any) -> Any:
 
 
 def _combine(factors: list[Any], weights: list[Any]) -> tuple[Any, Any]:
-    """Π factors and Σ weights[i] Π_{j≠i} factors[j], by halving (Lagrange's formula in quasi-linear time)."""
+    """Π factors and Σ weights[i] Π_{j≠i} factors[j], by halving (Lagrange's formula in quasi-linear
+    time).
+    """
     if len(factors) == 1:
         return factors[0], weights[0]
     half = len(factors) // 2

@@ -35,15 +35,17 @@ from ..structures.thresholds import PureStage, StableStage, Stage
 from .leftover import not_stored
 from .problem import Problem
 
-# The prior is about keys that occur. Some keys that are looked up do not, and a law without zeros would have no answer
-# for them when all keys are large. A tenth costs keys that occur nothing; with a fifth, counts of 1 would be answered 0
-# if a third of the keys have them. Counts rounded at random to a grid are mostly zero, though their key occurs.
+# The prior is about keys that occur. Some keys that are looked up do not, and a law without zeros
+# would have no answer for them when all keys are large. A tenth costs keys that occur nothing; with
+# a fifth, counts of 1 would be answered 0 if a third of the keys have them. Counts rounded at
+# random to a grid are mostly zero, though their key occurs.
 ZERO_SHARE, ROUNDED_ZERO_SHARE = 0.1, 0.75
 
-# Standard deviations of the logarithm of a number of keys: a counted number, the size of a plan, any other bound.
+# Standard deviations of the logarithm of a number of keys: a counted number, the size of a plan,
+# any other bound.
 KNOWN_SPREAD, STATED_SPREAD, BOUND_SPREAD = 0.3, 1.5, 3.0
-# Without symbols only the table shows the tail. With fewer values than this it could be any tail, and a prior would
-# mistake keys of several noise scales for flukes.
+# Without symbols only the table shows the tail. With fewer values than this it could be any tail,
+# and a prior would mistake keys of several noise scales for flukes.
 LEAST_STORED = 5
 _FINE = 8  # counts of the grid per noise scale
 _UNSTORED_SCALES = 6  # a key this many noise scales above the threshold is stored
@@ -79,7 +81,8 @@ def fit_prior(
     symbols: Sequence[Symbols] = (),
     keys: float | None = None,
 ) -> Fit:
-    """The prior that follows from stored values, and from the symbols of all cells, if there are any.
+    """The prior that follows from stored values, and from the symbols of all cells, if there are
+    any.
 
     `keys` is the number of keys, if it is known better than from the size that the problem states.
     """
@@ -105,7 +108,9 @@ def _grid(problem: Problem, stage: Stage, values: Integers) -> Integers:
 
 
 def _size(problem: Problem, counts: Integers) -> Size:
-    """What the size of a problem says: an estimated size is Σ min(count, cap)/cap, with noise and a margin."""
+    """What the size of a problem says: an estimated size is Σ min(count, cap)/cap, with noise and a
+    margin.
+    """
     entries, whole = float(problem.entries or 1), np.ones(len(counts))
     if problem.sizing_noise is None:
         stated = problem.nonzero is not None and not problem.sizing_loss
@@ -128,7 +133,9 @@ def _top(stage: Stage) -> int:
 
 
 def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
-    """The table: intervals from T on, the first as wide as half the noise and each later one twice as wide."""
+    """The table: intervals from T on, the first as wide as half the noise and each later one twice
+    as wide.
+    """
     rate, largest = float(stage.noise.rate), _largest(values)
     edges, width = [stage.threshold], math.ceil(0.5 / rate)
     while edges[-1] < largest:
@@ -178,10 +185,11 @@ class FittedDecoder(Decoder):
 def posterior_of_noisy(
     problem: Problem, noise: TwoSided, threshold: int, values: Integers, keys: float | None
 ) -> Posterior:
-    """Answers for noisy values below a threshold T, from the stored values and the number of keys alone.
+    """Answers for noisy values below a threshold T, from the stored values and the number of keys
+    alone.
 
-    Without a number of keys, the size that the problem states is used. Outcomes are the values 0..T - 1; 0 also stands
-    for all lower values, which give the same information.
+    Without a number of keys, the size that the problem states is used. Outcomes are the values 0..T
+    - 1; 0 also stands for all lower values, which give the same information.
     """
     stage = StableStage(noise, threshold, 1, Fraction(1))  # stores a count from 1 on if it reaches T
     fit = fit_prior(problem, stage, values, keys=keys)

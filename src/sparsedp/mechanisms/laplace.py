@@ -1,8 +1,9 @@
-"""`laplace`: noise on every key of the domain, stored densely (Dwork et al. 2006; the paper's Algorithm 1).
+"""`laplace`: noise on every key of the domain, stored densely (Dwork et al. 2006; the paper's
+Algorithm 1).
 
-Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, with ε computed from the integer
-thresholds of the two-sided geometric noise. Proof: docs/privacy.md, "Dense noise". Exact test:
-tests/mechanisms/test_exact_laplace.py.
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, with ε computed from
+the integer thresholds of the two-sided geometric noise. Proof: docs/privacy.md, "Dense noise".
+Exact test: tests/mechanisms/test_exact_laplace.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The planner of `tight-alp`: which ladder and which rows suit a problem best.
 
-Candidates differ in the symbols of their levels, in how their anchors are spread and in the rows of each level. All
-are ranked by a lower bound on what the balanced estimates minimise (`balancing`), and the best few are solved.
+Candidates differ in the symbols of their levels, in how their anchors are spread and in the rows of
+each level. All are ranked by a lower bound on what the balanced estimates minimise (`balancing`),
+and the best few are solved.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ COARSE_GRID, FINALIST_GRID = 120, 400  # counts of decoders that are only used t
 FINALISTS, FINALIST_ROUNDS = 5, 30
 CROWDED_WEIGHT = 0.1
 
-# Symbols of the levels, and shares of a block that the first level may get; the planner tries them all.
+# Symbols of the levels, and shares of a block that the first level may get; the planner tries them
+# all.
 SYMBOL_BITS: tuple[tuple[int, ...], ...] = ((3,), (4,), (5,), (6,), (7,), (4, 4), (4, 5), (5, 3), (5, 4))
 FIRST_SHARES = (0.6, 0.68, 0.74, 0.79, 0.84, 0.88)
-# Anchors get rarer with the count: by 1 + s · (budget below). Small counts need fine symbols, large ones few of them.
+# Anchors get rarer with the count: by 1 + s · (budget below). Small counts need fine symbols, large
+# ones few of them.
 SPREADS = (0.1, 0.3, 1.0)
 MANY_COUNTS = 100  # from here on, one level is best
 SLOW_COUNTS = 500  # ladders are slow: all symbols are tried with the first spread, only the best with the other
@@ -59,7 +62,9 @@ def best_blocks(problem: Problem, stage: Stage, blocks: int) -> Blocks:
 
 
 def _best_of(problem: Problem, stage: Stage, candidates: Sequence[Blocks]) -> tuple[float, Blocks]:
-    """The candidate with the least objective: all are ranked by a bound, and the first few are solved."""
+    """The candidate with the least objective: all are ranked by a bound, and the first few are
+    solved.
+    """
     bounds = [_game(problem, stage, blocks).bound() for blocks in candidates]
     best, least = candidates[0], math.inf
     for i in sorted(range(len(candidates)), key=bounds.__getitem__)[:FINALISTS]:
@@ -106,7 +111,9 @@ def _game(problem: Problem, stage: Stage, layout: Blocks, points: int = COARSE_G
 
 
 def _shapes(budgets: Floats, spreads: Sequence[float]) -> Iterator[tuple[tuple[int, ...], float]]:
-    """Symbols and spreads worth trying: symbols at most about a noise scale apart, and not more of them than counts."""
+    """Symbols and spreads worth trying: symbols at most about a noise scale apart, and not more of
+    them than counts.
+    """
     wanted = min(float(len(budgets)), 0.8 * float(budgets.sum()))
     gaps = {bits: count_gaps(bits) for bits in SYMBOL_BITS}
     fitting: Sequence[tuple[int, ...]] = [bits for bits in SYMBOL_BITS if wanted <= gaps[bits] <= max(6 * wanted, 7)]

@@ -1,27 +1,59 @@
-"""What the threshold stage of `tight-alp` leaves over: keys that are not stored, and the rest of each step's budget.
+"""What the threshold stage of `tight-alp` leaves over: keys that are not stored, and the rest of
+each step's budget.
 
-Privacy is decided by `unstored_chances` and `ratio_up`, in exact arithmetic; the floats here choose plans and decode.
+Privacy is decided by `unstored_chances` and `ratio_up`, in exact arithmetic; the floats here choose
+plans and decode.
 """
 
 from __future__ import annotations
 
 import math
-from decimal import ROUND_FLOOR
+from dataclasses import replace
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 
+from ..errors import ParameterError
 from ..privacy.bounds import geometric_mean_error
 from ..privacy.laws import precise
 from ..privacy.neighbours import HEADROOM
+from ..privacy.numbers import check_number
 from ..structures.decoding import Floats
-from ..structures.ladder import RATIO_BITS
+from ..structures.ladder import MOST_HEIGHT, RATIO_BITS
 from ..structures.table import Counts
 from ..structures.thresholds import PureStage, StableStage, Stage
 from .problem import Problem
+from .stability import plan_stable_stage
+from .support import OVERFLOW_SHARE
+from .threshold import check_stored_zeros
 
+STORED_ZERO_SHARE = 0.005  # of the keys, for pure privacy
 LEAST_FACTOR = 1 + 1e-9  # where "not stored" leaves nothing
+
+
+def plan_stage(problem: Problem, stored_zeros: float | None, threshold_rule: str) -> Stage:
+    """The threshold stage of a plan, at the full budget, or `ParameterError`."""
+    if problem.entries is None:
+        raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
+    if problem.delta > 0:
+        own = problem
+        if problem.counted:  # the rest of δ is for a number of keys that is too small
+            own = replace(problem, delta=float((1 - OVERFLOW_SHARE) * Fraction(problem.delta)))
+        stage: Stage = plan_stable_stage(own, Decimal(1), threshold_rule)
+    else:
+        zeros = max(1.0, STORED_ZERO_SHARE * problem.entries) if stored_zeros is None else stored_zeros
+        zeros = check_number("stored_zeros", zeros)
+        zeros = min(zeros, problem.domain / 4) if stored_zeros is None else zeros
+        stage = PureStage.plan(problem.rate(), problem.domain, check_stored_zeros(zeros, problem.domain))
+        stage = stage.at_least(2)  # below 2 nothing is left to embed
+    if stage.threshold > MOST_HEIGHT:
+        raise ParameterError(
+            f"tight-alp would need {stage.threshold} heights at this epsilon and delta, more than {MOST_HEIGHT}; "
+            "use a larger epsilon or delta, or a larger step"
+        )
+    return stage
 
 
 @lru_cache(maxsize=8)  # planning and opening a release each need it twice
@@ -35,7 +67,9 @@ def unstored_chances(stage: Stage, counts: int) -> tuple[tuple[Fraction, ...], .
 
 
 def ratio_up(factor: Fraction, above: Fraction, below: Fraction) -> int:
-    """Factor · above/below in units of 2^-192, rounded up; fractions would spend their time on common divisors."""
+    """Factor · above/below in units of 2^-192, rounded up; fractions would spend their time on
+    common divisors.
+    """
     numerator = factor.numerator * above.numerator * below.denominator
     denominator = factor.denominator * above.denominator * below.numerator
     return (numerator << RATIO_BITS) // denominator + 1
@@ -79,7 +113,9 @@ def stored_error(stage: Stage, counts: Counts) -> Floats:
 
 
 def assumed_above(problem: Problem, stage: Stage, counts: Floats, uniform: bool = False) -> Floats:
-    """How many unstored keys are assumed above each count: Zipf's law in units of the noise, or uniform to 2T."""
+    """How many unstored keys are assumed above each count: Zipf's law in units of the noise, or
+    uniform to 2T.
+    """
     keys = float(problem.entries or 1)
     if uniform:
         return keys * np.maximum(stage.threshold - counts, 0.0) / (2 * stage.threshold)
@@ -99,9 +135,11 @@ def step_growth(problem: Problem) -> float:
 
 
 def step_factors(stage: Stage, growth: float, steps: int) -> Floats:
-    """The factor by which each of the first steps may change symbol probabilities: the growth, less "not stored".
+    """The factor by which each of the first steps may change symbol probabilities: the growth, less
+    "not stored".
 
-    These are exact chances, rounded to doubles, and their quotients, so they are the same on every machine.
+    These are exact chances, rounded to doubles, and their quotients, so they are the same on every
+    machine.
     """
     absent = np.array([float(chances[-1]) for chances in unstored_chances(stage, steps + 1)])
     factors: Floats = np.maximum(growth * (absent[1:] / absent[:-1]), LEAST_FACTOR)
@@ -109,6 +147,8 @@ def step_factors(stage: Stage, growth: float, steps: int) -> Floats:
 
 
 def ladder_top(problem: Problem, stage: Stage) -> int:
-    """The steps that a ladder separates: below T - 1 (from there on "not stored" leaves nothing), and below upper."""
+    """The steps that a ladder separates: below T - 1 (from there on "not stored" leaves nothing),
+    and below upper.
+    """
     top = stage.threshold - 1
     return top if problem.upper_cells is None else min(top, max(1, problem.upper_cells))

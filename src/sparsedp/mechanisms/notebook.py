@@ -1,7 +1,7 @@
 """Plans, releases and comparisons as HTML, for notebooks.
 
-Everything is escaped, nothing is loaded or executed, and colours are the page's own. Nothing here takes long: predicted
-errors, which are simulated, appear only when a plan is printed.
+Everything is escaped, nothing is loaded or executed, and colours are the page's own. Nothing here
+takes long: predicted errors, which are simulated, appear only when a plan is printed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The options of mechanisms: each mechanism declares those that its `create` takes.
 
-`MechanismOptions` lists all of them for type checkers, so that a misspelt option is a type error; a test compares it
-with what the mechanisms declare.
+`MechanismOptions` lists all of them for type checkers, so that a misspelt option is a type error; a
+test compares it with what the mechanisms declare.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ class Option:
     optional: bool = False  # None means that the planner chooses a value
 
     def check(self, value: object) -> None:
-        """`ParameterError` unless the value is of the right kind; its range is checked by the mechanism."""
+        """`ParameterError` unless the value is of the right kind; its range is checked by the
+        mechanism.
+        """
         if value is None and self.optional:
             return
         if self.number:

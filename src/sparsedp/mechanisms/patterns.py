@@ -1,4 +1,6 @@
-"""The reader of `tight-alp`: stored keys from the table, all others from one cache line and a table of patterns."""
+"""The reader of `tight-alp`: stored keys from the table, all others from one cache line and a table
+of patterns.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ class PatternReader(Reader):
         return self._estimates(*self.check(None, None))
 
     def sum(self, ids: Words) -> tuple[float, float]:
-        """The sum of values that are right on average, and its variance, including the square of any bias."""
+        """The sum of values that are right on average, and its variance, including the square of
+        any bias.
+        """
         own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
         total = self._reader(own.values).read(ids).sum()
         variance = self._reader(own.variances, 0.0, noise).read(ids).sum()

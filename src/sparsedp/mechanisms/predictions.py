@@ -32,7 +32,9 @@ class ErrorPrediction:
 
 
 def spread_noise(law: TwoSided, samples: int) -> npt.NDArray[np.int64]:
-    """Evenly spaced quantiles of the noise in random order: a sample without sampling error, for predictions only."""
+    """Evenly spaced quantiles of the noise in random order: a sample without sampling error, for
+    predictions only.
+    """
     rate = float(law.rate)
     fractions = (np.arange(samples) + 0.5) / samples
     side = np.minimum(fractions, 1 - fractions)  # P[η <= -j] = exp(-λ j)/(1 + exp(-λ))

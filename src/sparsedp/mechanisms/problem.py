@@ -56,7 +56,9 @@ class Problem:
 
     @property
     def sized_unseen(self) -> bool:
-        """Whether the noise of an estimated size is not stated, as in files of format 1: its price is only claimed."""
+        """Whether the noise of an estimated size is not stated, as in files of format 1: its price
+        is only claimed.
+        """
         return self.sizing_loss > 0 and self.sizing_noise is None
 
     @property
@@ -66,7 +68,9 @@ class Problem:
 
     @property
     def counted(self) -> bool:
-        """Whether a noisy number of keys decided the plan: the guarantee is then the worst over all numbers."""
+        """Whether a noisy number of keys decided the plan: the guarantee is then the worst over all
+        numbers.
+        """
         return self.size_estimated and self.sizing_keys is not None
 
     @property
@@ -89,23 +93,31 @@ class Problem:
 
     @property
     def entries(self) -> int | None:
-        """The best public bound on the number of non-zero keys: `nonzero`, or `total` for integer counts."""
+        """The best public bound on the number of non-zero keys: `nonzero`, or `total` for integer
+        counts.
+        """
         bounds = [bound for bound in (self.nonzero, self.total_cells) if bound is not None]
         return max(1, min(bounds)) if bounds else None
 
     def keys_above(self, counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """How many keys are assumed above each count, without the data: Zipf's law in units of the noise."""
+        """How many keys are assumed above each count, without the data: Zipf's law in units of the
+        noise.
+        """
         unit = min(1.0, float(self.step_budget))
         return float(self.entries or 1) / (1 + unit * np.asarray(counts, np.float64))
 
     def rate(self, share: Decimal = Decimal(1)) -> Decimal:
-        """The decay rate of noise that spends a share of the budget, with headroom for its thresholds."""
+        """The decay rate of noise that spends a share of the budget, with headroom for its
+        thresholds.
+        """
         with precise(ROUND_FLOOR):
             return self.step_budget * share * HEADROOM
 
     @property
     def moved_keys(self) -> int:
-        """How many keys may come or go: between neighbours for integer counts, otherwise in one step."""
+        """How many keys may come or go: between neighbours for integer counts, otherwise in one
+        step.
+        """
         if self.neighbours.real:
             return 1
         steps = int(self.neighbours.distance)
@@ -115,7 +127,9 @@ class Problem:
         return min(steps, contribution.keys)
 
     def loss_of_number(self, law: TwoSided) -> Decimal:
-        """The loss of a number of keys with this noise, spread over the steps between neighbours, rounded up."""
+        """The loss of a number of keys with this noise, spread over the steps between neighbours,
+        rounded up.
+        """
         if self.neighbours.real:
             return law.step_loss
         with precise(ROUND_CEILING):

@@ -1,4 +1,6 @@
-"""Readers, which answer lookups from the published arrays of one release of non-negative counts, in cells."""
+"""Readers, which answer lookups from the published arrays of one release of non-negative counts, in
+cells.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Reader(ABC):
         """The default estimate of one id."""
 
     def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
-        """The estimator and the prior, each by default the first; `ParameterError` lists those of the mechanism."""
+        """The estimator and the prior, each by default the first; `ParameterError` lists those of
+        the mechanism.
+        """
         name = self.plan.mechanism
         if estimator is not None and estimator not in self.estimators:
             known = ", ".join(map(repr, self.estimators))

@@ -1,11 +1,12 @@
 """`retrieval`: a dense noisy histogram hidden in a sparse random linear system, for δ > 0.
 
-Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`. ε follows from the thresholds of the
-noise and from the integer widths of the buckets. δ is the sum of four events: a key that a neighbour lacks is stored,
-its row depends on the others', the array is too small for the keys, no seed gives independent rows. The last three
-concern hash seeds and a noisy number of keys, never values. That number sets the size of the array, so that every key
-has its place; or a public `nonzero` does, and with more keys the array is not filled, which costs only accuracy.
-Proof: docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
+Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`. ε follows from
+the thresholds of the noise and from the integer widths of the buckets. δ is the sum of four events:
+a key that a neighbour lacks is stored, its row depends on the others', the array is too small for
+the keys, no seed gives independent rows. The last three concern hash seeds and a noisy number of
+keys, never values. That number sets the size of the array, so that every key has its place; or a
+public `nonzero` does, and with more keys the array is not filled, which costs only accuracy. Proof:
+docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
 
 Every key, present or not, is answered with the error of geometric noise at (almost) the full ε.
 """
@@ -38,13 +39,15 @@ from .slots import SlotReader
 from .support import SupportSize, margin, overflow, room, step_delta, step_multiplier
 from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
 
-# Shares of δ for a stored key that a neighbour lacks, and for dependent rows; the rest is for overflow.
+# Shares of δ for a stored key that a neighbour lacks, and for dependent rows; the rest is for
+# overflow.
 STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 8)
 
 
 @dataclass(frozen=True)
 class RetrievalPlan(DivisiblePlan):
-    """Large noisy counts in a table, all others in the linear system; absent keys read fresh noise around zero.
+    """Large noisy counts in a table, all others in the linear system; absent keys read fresh noise
+    around zero.
 
     Each part has its own table and its own system, all of the same size.
     """
@@ -52,7 +55,8 @@ class RetrievalPlan(DivisiblePlan):
     problem: Problem
     buckets: NoiseBuckets
     system: LinearSystem
-    # With a public bound, the array is filled if the noisy number of keys of each part is at most `room`.
+    # With a public bound, the array is filled if the noisy number of keys of each part is at most
+    # `room`.
     room: int | None = field(default=None, metadata=LEFT_OUT)
     # In files of format 1 each part decided on its own, by a number with this noise.
     count_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)
@@ -82,7 +86,8 @@ class RetrievalPlan(DivisiblePlan):
             problem = size.sized(problem, size.unknown(problem))
         planned = problem
         while (plan := cls._planned(planned)) is None or (plan := plan._within_budget()).buckets.bits > 64:
-            # A very large ε would need slots wider than 64 bits; less of it is spent, and the release says so.
+            # A very large ε would need slots wider than 64 bits; less of it is spent, and the
+            # release says so.
             planned = replace(planned, epsilon=0.8 * planned.epsilon)
             if planned.step_budget < problem.step_budget / 8:
                 raise ParameterError(
@@ -104,7 +109,9 @@ class RetrievalPlan(DivisiblePlan):
         return cls(problem, buckets, LinearSystem.smallest(keys, buckets.bits // 8, failure), most)
 
     def _within_budget(self) -> RetrievalPlan:
-        """The plan, or one with a little more noise if the buckets' integers lose more than the budget."""
+        """The plan, or one with a little more noise if the buckets' integers lose more than the
+        budget.
+        """
         plan, share = self, Decimal(1)
         while plan.step_loss > plan.problem.step_budget:
             with precise(ROUND_FLOOR):
@@ -118,7 +125,9 @@ class RetrievalPlan(DivisiblePlan):
         return plan
 
     def counted(self, noisy: list[int]) -> RetrievalPlan:
-        """The plan that states, from the noisy numbers of keys of all parts, whether its array is filled."""
+        """The plan that states, from the noisy numbers of keys of all parts, whether its array is
+        filled.
+        """
         return self if self.room is None else replace(self, array_filled=max(noisy) <= self.room)
 
     @cached_property
@@ -132,9 +141,11 @@ class RetrievalPlan(DivisiblePlan):
 
     @cached_property
     def step_delta_parts(self) -> dict[str, Fraction]:
-        """The four events behind δ: stored, dependent rows, no seed and overflow, each for one step.
+        """The four events behind δ: stored, dependent rows, no seed and overflow, each for one
+        step.
 
-        The exception is the overflow of integer counts whose number set the size: it is for all steps together.
+        The exception is the overflow of integer counts whose number set the size: it is for all
+        steps together.
         """
         defect = self.system.rank_defect
         if defect > MOST_DEFECT:
@@ -161,9 +172,11 @@ class RetrievalPlan(DivisiblePlan):
 
     @property
     def exact_delta(self) -> Fraction:
-        """The sum of the parts, for all steps between neighbours; all of δ if the size was estimated.
+        """The sum of the parts, for all steps between neighbours; all of δ if the size was
+        estimated.
 
-        An estimated size could have been another size with more δ: the guarantee is the worst over all sizes.
+        An estimated size could have been another size with more δ: the guarantee is the worst over
+        all sizes.
         """
         parts = dict(self.step_delta_parts)
         at_once = Fraction(0)
@@ -195,7 +208,9 @@ class RetrievalPlan(DivisiblePlan):
         return shapes if self.room is None else shapes | {"retrieval.filled": (np.bool_, (1,))}
 
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
-        """Noise on every key; all keys enter the system, stored keys with uniform numbers that reveal nothing."""
+        """Noise on every key; all keys enter the system, stored keys with uniform numbers that
+        reveal nothing.
+        """
         numbers, kept = np.empty(len(ids), np.uint64), np.empty(len(ids), np.bool_)
         stored_ids, stored_values = [ids[:0]], [counts[:0]]
         with task("Adding noise", len(ids)) as advance:
@@ -318,6 +333,8 @@ def _keys_of_part(problem: Problem) -> int:
 
 
 def _buckets(problem: Problem, share: Decimal) -> NoiseBuckets:
-    """Buckets for noise with this share of the budget, and the threshold that its share of δ allows."""
+    """Buckets for noise with this share of the budget, and the threshold that its share of δ
+    allows.
+    """
     noise = TwoSided.with_rate(problem.rate(share))
     return NoiseBuckets.plan(noise, 1 + noise.smallest_tail(step_delta(problem) * STORED_SHARE))

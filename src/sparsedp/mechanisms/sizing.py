@@ -1,8 +1,9 @@
 """How large a release must be, if that is not public: a number read off the data, with noise.
 
 Guarantee: the number is private by the noise added to it, whose step loss is part of the release's
-(docs/privacy.md, "Estimating the size"). Everything computed from it afterwards is post-processing. Each mechanism
-decides what to count: `EffectiveSize` is for embeddings, `mechanisms/support.py` has the count for `retrieval`.
+(docs/privacy.md, "Estimating the size"). Everything computed from it afterwards is post-processing.
+Each mechanism decides what to count: `EffectiveSize` is for embeddings, `mechanisms/support.py` has
+the count for `retrieval`.
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ def law_of_size(rate: Decimal, share: float) -> TwoSided:
 class EffectiveSize(Sizing):
     """A private estimate of the number of keys that matter to an embedding.
 
-    It is Σ min(count, cap)/cap for a cap of about one noise scale: k for histograms where every count matters
-    (cap = 1), and n, with each key cut at one noise scale, for real vectors and small ε. A step of one count changes
-    the sum by at most one.
+    It is Σ min(count, cap)/cap for a cap of about one noise scale: k for histograms where every
+    count matters (cap = 1), and n, with each key cut at one noise scale, for real vectors and small
+    ε. A step of one count changes the sum by at most one.
     """
 
     cap: int
@@ -88,7 +89,9 @@ class EffectiveSize(Sizing):
 
     @property
     def margin(self) -> int:
-        """Added to the noisy sum so that it is rarely too small: the noise is larger with probability about 1 %."""
+        """Added to the noisy sum so that it is rarely too small: the noise is larger with
+        probability about 1 %.
+        """
         return math.ceil(4 / float(self.law.rate))
 
     def sized(self, problem: Problem, noisy: Sequence[int]) -> Problem:

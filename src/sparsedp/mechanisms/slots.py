@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 
 class SlotReader(Reader):
-    """Stored keys from the table, all others from the buckets that the XORs of their slots fall into.
+    """Stored keys from the table, all others from the buckets that the XORs of their slots fall
+    into.
 
-    The prior "flat" gives the noisy values themselves, which are right on average. "fitted" gives what they show about
-    a key, given the table; it equals "flat" if hardly anything is stored. If the array is empty, all that is known of
-    other keys is that they are not stored, with any prior.
+    The prior "flat" gives the noisy values themselves, which are right on average. "fitted" gives
+    what they show about a key, given the table; it equals "flat" if hardly anything is stored. If
+    the array is empty, all that is known of other keys is that they are not stored, with any prior.
     """
 
     priors = ("flat", "fitted")

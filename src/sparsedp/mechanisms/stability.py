@@ -1,8 +1,10 @@
-"""`stability`: noise on non-zero keys only; large noisy values are stored (Korolova et al. 2009; Threshold2).
+"""`stability`: noise on non-zero keys only; large noisy values are stored (Korolova et al. 2009;
+Threshold2).
 
-Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`; both are computed exactly from
-the integer thresholds, and δ is the probability that a key that a neighbour lacks is stored. Proof:
-docs/privacy.md, "Stability". Exact test: tests/mechanisms/test_exact_threshold.py.
+Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`; both are
+computed exactly from the integer thresholds, and δ is the probability that a key that a neighbour
+lacks is stored. Proof: docs/privacy.md, "Stability". Exact test:
+tests/mechanisms/test_exact_threshold.py.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from .threshold import TablePlan
 
 
 def plan_stable_stage(problem: Problem, share: Decimal, rule: str) -> StableStage:
-    """The stage that spends a share of the budget and all of δ, with the tight threshold or the paper's."""
+    """The stage that spends a share of the budget and all of δ, with the tight threshold or the
+    paper's.
+    """
     if problem.delta <= 0:
         raise ParameterError(f"a threshold on non-zero keys only needs delta > 0, got {problem.delta}")
     rate, distance, delta = problem.rate(share), problem.neighbours.distance, Fraction(problem.delta)

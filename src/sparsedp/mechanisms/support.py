@@ -1,9 +1,10 @@
 """The number of non-zero keys, with noise: the size of `retrieval`.
 
-Guarantee: an array has a margin above the noisy number of keys, or above the largest such number that a public bound
-allows. A part has more keys than its array was made for with probability at most `overflow`, a part of δ. Between
-neighbours at most `moved_keys` keys come or go, so the number moves by at most that much, however large the counts.
-Proof: docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
+Guarantee: an array has a margin above the noisy number of keys, or above the largest such number
+that a public bound allows. A part has more keys than its array was made for with probability at
+most `overflow`, a part of δ. Between neighbours at most `moved_keys` keys come or go, so the number
+moves by at most that much, however large the counts. Proof: docs/privacy.md, "Retrieval". Exact
+test: tests/mechanisms/test_exact_retrieval.py.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from .sizing import Sizing, law_of_size
 
 OVERFLOW_SHARE = Fraction(3, 8)  # of δ, for an array that is too small
 
-# Of ε: a trade-off between the noise that the number adds to the counts and the space of its margin.
+# Of ε: a trade-off between the noise that the number adds to the counts and the space of its
+# margin.
 SMALLEST_SHARE, LARGEST_SHARE = 0.01, 0.055
 MOST_ERROR = 1.059  # times the error of noise with all of ε on every key
 ASSUMED_KEYS = 10_000
@@ -44,7 +46,9 @@ class SupportSize(Sizing):
 
     @classmethod
     def plan(cls, problem: Problem, share: float | None = None) -> SupportSize:
-        """Noise that spends a share of ε, by default one that balances the margin with the noise on the counts."""
+        """Noise that spends a share of ε, by default one that balances the margin with the noise on
+        the counts.
+        """
         share = planned_share(problem) if share is None else share
         with precise(ROUND_FLOOR):
             rate = problem.step_budget * Decimal(share) * HEADROOM
@@ -77,13 +81,17 @@ def room(problem: Problem, law: TwoSided) -> int:
 
 
 def margin(problem: Problem, law: TwoSided) -> int:
-    """What is added to a noisy number so that no key is left out, except with the share of δ for overflow."""
+    """What is added to a noisy number so that no key is left out, except with the share of δ for
+    overflow.
+    """
     whole = step_delta(problem) if problem.neighbours.real else Fraction(problem.delta)
     return law.smallest_tail(whole * OVERFLOW_SHARE / _touched_parts(problem)) + problem.moved_keys - 1
 
 
 def overflow(problem: Problem, law: TwoSided, above: int) -> Fraction:
-    """P[the keys of neighbours together exceed the noisy number of one of them by more than `above`]."""
+    """P[the keys of neighbours together exceed the noisy number of one of them by more than
+    `above`].
+    """
     return _touched_parts(problem) * law.at_least(above + 1 - problem.moved_keys)
 
 
@@ -107,7 +115,9 @@ def step_delta(problem: Problem) -> Fraction:
 
 
 def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
-    """δ of all neighbours per δ of one step: (e^ε - 1)/(e^w - 1), rounded up (docs/privacy.md, "Steps with a δ")."""
+    """δ of all neighbours per δ of one step: (e^ε - 1)/(e^w - 1), rounded up (docs/privacy.md,
+    "Steps with a δ").
+    """
     if not problem.neighbours.real and problem.neighbours.distance == 1:
         return Fraction(1)
     with precise(ROUND_CEILING):

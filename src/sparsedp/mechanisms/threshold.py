@@ -1,7 +1,8 @@
-"""`threshold`: noise on every key; only large noisy values are stored (Cormode et al. 2012; the paper's Threshold).
+"""`threshold`: noise on every key; only large noisy values are stored (Cormode et al. 2012; the
+paper's Threshold).
 
-Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, in any domain up to 2^64, with ε
-computed from the integer thresholds. Proof: docs/privacy.md, "Threshold". Exact test:
+Guarantee: ε-differential privacy for neighbours at ℓ1 distance `sensitivity`, in any domain up to
+2^64, with ε computed from the integer thresholds. Proof: docs/privacy.md, "Threshold". Exact test:
 tests/mechanisms/test_exact_threshold.py.
 """
 
@@ -32,7 +33,9 @@ LEAST_STORED_ZEROS = 1e-9
 
 
 def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
-    """The expected number of stored zero keys, or `ParameterError`; also refuses domains too small to threshold."""
+    """The expected number of stored zero keys, or `ParameterError`; also refuses domains too small
+    to threshold.
+    """
     if domain <= 2:
         raise ParameterError(f"a threshold needs a domain of at least 3 keys, got {domain}; use mechanism='laplace'")
     if not LEAST_STORED_ZEROS <= stored_zeros < domain:  # smaller ones would need more than 50 digits
@@ -41,7 +44,9 @@ def check_stored_zeros(stored_zeros: float, domain: int) -> Fraction:
 
 
 class TablePlan(DivisiblePlan):
-    """A table of the keys whose noisy value reaches the threshold of a stage; every other key is estimated as 0."""
+    """A table of the keys whose noisy value reaches the threshold of a stage; every other key is
+    estimated as 0.
+    """
 
     stage: Stage
 
@@ -117,7 +122,9 @@ class TableReader(Reader):
         return self._values.read_one(id)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """A stored value is off by its noise; a key that is not stored has count + noise below the threshold."""
+        """A stored value is off by its noise; a key that is not stored has count + noise below the
+        threshold.
+        """
         noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
         high = self._reader(noise, self.plan.stage.threshold - 1 + noise)
         return self._reader(-noise, 0.0).read(ids), high.read(ids)
@@ -153,14 +160,16 @@ class ThresholdPlan(TablePlan):
 
 
 def worst_thresholded_error(rate: float, threshold: int) -> float:
-    """The largest expected error of a thresholded count over all true counts, from the geometric law.
+    """The largest expected error of a thresholded count over all true counts, from the geometric
+    law.
 
     For x below T, x is lost with P[x + η < T] and otherwise the noise is at least T - x.
     """
     a = np.exp(-rate)
     x = np.arange(0, 2 * threshold + 1, max(1, threshold // 1000), dtype=np.float64)
     below = x < threshold
-    # The noise j at which the outcome changes, its tail P[η >= j], and the tail's share Σ_{i >= j} i P[η = i] of E|η|.
+    # The noise j at which the outcome changes, its tail P[η >= j], and the tail's share Σ_{i >= j}
+    # i P[η = i] of E|η|.
     j = np.where(below, threshold - x, x - threshold + 1)
     tail = a**j / (1 + a)
     beyond = tail * (j + a / (1 - a))

@@ -1,8 +1,9 @@
-"""`threshold-alp`: large values in a table, small ones in the ALP embedding (Theorems ALPpure and ALPapprox).
+"""`threshold-alp`: large values in a table, small ones in the ALP embedding (Theorems ALPpure and
+ALPapprox).
 
-Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`: the
-sum of the exact losses of both stages. Proof: docs/privacy.md, "Threshold ALP". Exact test:
-tests/mechanisms/test_exact_alp.py.
+Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance
+`sensitivity`: the sum of the exact losses of both stages. Proof: docs/privacy.md, "Threshold ALP".
+Exact test: tests/mechanisms/test_exact_alp.py.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 class ThresholdAlpPlan(Plan):
     """Threshold (or Threshold2) with one share of ε, ALP with the rest and β = T.
 
-    If `upper` is at most T, nothing would be stored: then there is no threshold stage, β = `upper`, and ALP has the
-    whole budget.
+    If `upper` is at most T, nothing would be stored: then there is no threshold stage, β = `upper`,
+    and ALP has the whole budget.
     """
 
     problem: Problem
@@ -159,7 +160,9 @@ class ThresholdAlpPlan(Plan):
         return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
 
     def error_with_probability_cells(self, failure: float) -> float:
-        """A stored key errs by |η|, any other by at most |η| plus ALP's error; each gets half of the failures."""
+        """A stored key errs by |η|, any other by at most |η| plus ALP's error; each gets half of
+        the failures.
+        """
         if self.stage is None:
             error = self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells
             return math.inf if self.crowded else error
@@ -192,7 +195,9 @@ class ThresholdAlpReader(Reader):
         return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
-        """Half of the failures for the noise, half for ALP; a saturated embedding bounds a count only from below."""
+        """Half of the failures for the noise, half for ALP; a saturated embedding bounds a count
+        only from below.
+        """
         embedding, threshold = self.plan.embedding, self._stage.threshold
         estimates = embedding.estimate(self._arrays, ids)
         noise = bounds.geometric_error_with_probability(float(self._stage.noise.rate), failure / 2)

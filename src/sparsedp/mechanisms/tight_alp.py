@@ -1,10 +1,11 @@
 """`tight-alp`: the paper's combined release with a fraction of its error and space.
 
-Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance `sensitivity`; ε
-and δ are computed from the integer thresholds in use. The threshold stage uses the whole budget. Keys that it stores
-are not embedded; for the others "not stored" has used up a part of each step's budget, and the ladder spends the rest
-(and only the rest) on noisy symbols. More non-zero keys than `nonzero` cost only accuracy. Proof: docs/privacy.md,
-"Tight ALP". Exact test: tests/mechanisms/test_exact_tight_alp.py.
+Guarantee: with δ = 0 pure ε-differential privacy, with δ > 0 (ε, δ), for neighbours at ℓ1 distance
+`sensitivity`; ε and δ are computed from the integer thresholds in use. The threshold stage uses the
+whole budget. Keys that it stores are not embedded; for the others "not stored" has used up a part
+of each step's budget, and the ladder spends the rest (and only the rest) on noisy symbols. More
+non-zero keys than `nonzero` cost only accuracy. Proof: docs/privacy.md, "Tight ALP". Exact test:
+tests/mechanisms/test_exact_tight_alp.py.
 """
 
 from __future__ import annotations
@@ -28,37 +29,38 @@ from ..privacy.randomness import Randomness, Words
 from ..structures.balancing import Game
 from ..structures.decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above
 from ..structures.embedding import BLOCK_BITS, Blocks
-from ..structures.ladder import MOST_HEIGHT, RATIO_BITS, Ladder
+from ..structures.ladder import RATIO_BITS, Ladder
 from ..structures.table import Counts
-from ..structures.thresholds import PureStage, StableStage, Stage
+from ..structures.thresholds import StableStage, Stage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .fitted import Fit, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
-from .leftover import assumed_above, expected_stored, not_stored, ratio_up, step_factors, unstored_chances
+from .leftover import assumed_above, expected_stored, not_stored, plan_stage, ratio_up, step_factors, unstored_chances
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
 from .patterns import BALANCED, PatternReader
 from .predictions import spread_noise
 from .problem import STAGE_MISFIT, Problem
 from .reading import Estimates, Parts, Reader, tables_of
-from .stability import plan_stable_stage, simulate_stable
-from .support import OVERFLOW_SHARE
-from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
+from .stability import simulate_stable
+from .threshold import TABLE_ENTRY_NBYTES
 
-# For each non-zero key, or each key of an estimated size, in which keys far below the noise count as fractions.
+# For each non-zero key, or each key of an estimated size, in which keys far below the noise count
+# as fractions.
 DEFAULT_BITS, EFFECTIVE_BITS = 40.0, 48.0
 MOST_BITS = 4096
-STORED_ZERO_SHARE = 0.005
 _FINE_GRID = 800  # counts of a decoder
 VALUE_BITS = 16
 
-# A release is overloaded if it has this many times the keys it was made for, and exceeds them by as many standard
-# deviations of what its cells can show.
+# A release is overloaded if it has this many times the keys it was made for, and exceeds them by as
+# many standard deviations of what its cells can show.
 MOST_CROWDED, DEVIATIONS = 2, 6
 
 
 @dataclass(frozen=True)
 class TightAlpPlan(DivisiblePlan):
-    """Threshold stage at the full ε, and unstored keys in a ladder of noisy symbols, one cache line per key."""
+    """Threshold stage at the full ε, and unstored keys in a ladder of noisy symbols, one cache line
+    per key.
+    """
 
     problem: Problem
     stage: Stage
@@ -87,11 +89,13 @@ class TightAlpPlan(DivisiblePlan):
         stored_zeros: float | None = None,
         threshold_rule: str = "tight",
     ) -> TightAlpPlan:
-        """The least error for `bits_per_entry` bits per non-zero key (40), or the least space for a mean error.
+        """The least error for `bits_per_entry` bits per non-zero key (40), or the least space for a
+        mean error.
 
-        `stored_zeros` is the expected number of zero keys in the table (pure privacy), by default 0.5 % of the keys.
+        `stored_zeros` is the expected number of zero keys in the table (pure privacy), by default
+        0.5 % of the keys.
         """
-        stage = cls._stage(problem, stored_zeros, threshold_rule)
+        stage = plan_stage(problem, stored_zeros, threshold_rule)
         if target_error is not None:
             return _smallest_plan(problem, stage, check_number("target_error", target_error))
         in_parts = problem.size_estimated and problem.sizing_keys is None and problem.step_budget < Decimal("0.5")
@@ -106,50 +110,34 @@ class TightAlpPlan(DivisiblePlan):
             return
         if options.get("bits_per_entry") is not None:
             _check_bits(options["bits_per_entry"])
-        cls._stage(problem, options.get("stored_zeros"), options.get("threshold_rule", "tight"))
-
-    @classmethod
-    def _stage(cls, problem: Problem, stored_zeros: float | None, threshold_rule: str) -> Stage:
-        """The threshold stage, or `ParameterError`."""
-        if problem.entries is None:
-            raise ParameterError("the size of an embedding needs nonzero= or total=; release() can estimate it")
-        if problem.delta > 0:
-            own = problem
-            if problem.counted:  # the rest of δ is for a number of keys that is too small
-                own = replace(problem, delta=float((1 - OVERFLOW_SHARE) * Fraction(problem.delta)))
-            stage: Stage = plan_stable_stage(own, Decimal(1), threshold_rule)
-        else:
-            zeros = max(1.0, STORED_ZERO_SHARE * problem.entries) if stored_zeros is None else stored_zeros
-            zeros = check_number("stored_zeros", zeros)
-            zeros = min(zeros, problem.domain / 4) if stored_zeros is None else zeros
-            stage = PureStage.plan(problem.rate(), problem.domain, check_stored_zeros(zeros, problem.domain))
-            stage = stage.at_least(2)  # below 2 nothing is left to embed
-        if stage.threshold > MOST_HEIGHT:
-            raise ParameterError(
-                f"tight-alp would need {stage.threshold} heights at this epsilon and delta, more than {MOST_HEIGHT}; "
-                "use a larger epsilon or delta, or a larger step"
-            )
-        return stage
+        plan_stage(problem, options.get("stored_zeros"), options.get("threshold_rule", "tight"))
 
     @cached_property
     def step_loss(self) -> Decimal:
-        """The largest loss of one step: of a stored value, or of "not stored" and the symbols together."""
+        """The largest loss of one step: of a stored value, or of "not stored" and the symbols
+        together.
+        """
         absent = unstored_chances(self.stage, self.blocks.ladder.height + 1)
         worst = 1 << RATIO_BITS
         for (up, down), before, (after, *_) in zip(self.blocks.ladder.step_ratios(), absent, absent[1:], strict=False):
-            # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols' ratio.
+            # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols'
+            # ratio.
             for start in before:
                 worst = max(worst, ratio_up(up, after, start), ratio_up(down, start, after))
         return max(self.stage.step_loss, log_bounds(Fraction(worst, 1 << RATIO_BITS)).high)
 
     @property
     def epsilon(self) -> float:
-        """The exact ε; all of it if the size was estimated, as another size could have had slightly more."""
+        """The exact ε; all of it if the size was estimated, as another size could have had slightly
+        more.
+        """
         return self.problem.epsilon if self.problem.sizing_loss else self.exact_epsilon
 
     @property
     def exact_delta(self) -> Fraction:
-        """The δ of the stage; all of δ if a number of keys decided for this mechanism and against `retrieval`."""
+        """The δ of the stage; all of δ if a number of keys decided for this mechanism and against
+        `retrieval`.
+        """
         own = self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
         return max(own, Fraction(self.problem.delta)) if self.problem.counted else own
 
@@ -210,7 +198,9 @@ class TightAlpPlan(DivisiblePlan):
 
     @property
     def _quantum(self) -> float:
-        """The unit of published answers: the power of two with which 16 bits reach the largest answer."""
+        """The unit of published answers: the power of two with which 16 bits reach the largest
+        answer.
+        """
         return 2.0 ** (decoding_top(self.problem, self.stage).bit_length() - VALUE_BITS)
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
@@ -265,7 +255,9 @@ class TightAlpPlan(DivisiblePlan):
 
     @property
     def _seen_keys(self) -> float:
-        """Σ min(count, cap)/cap over keys that are not stored, for a cap of a noise scale, as the loads show it."""
+        """Σ min(count, cap)/cap over keys that are not stored, for a cap of a noise scale, as the
+        loads show it.
+        """
         cap, seen = math.ceil(1 / self.problem.step_budget), 0.0
         for level, load, cells in zip(self.blocks.ladder.levels, self.loads, self.blocks.cells, strict=True):
             seen += float(keys_above(cells, load)[: max(0, min(level.height, cap - level.start))].sum())
@@ -292,7 +284,9 @@ class TightAlpPlan(DivisiblePlan):
 
     @cached_property
     def balanced(self) -> Floats:
-        """The balanced answer of every pattern: the published one, or the one that would be published."""
+        """The balanced answer of every pattern: the published one, or the one that would be
+        published.
+        """
         return self.game.balanced() if self.published is None else self.published
 
     def answers(self, estimator: str, prior: str) -> Floats:
@@ -300,7 +294,9 @@ class TightAlpPlan(DivisiblePlan):
         return self.balanced if prior == BALANCED else self.decoder.estimates(estimator, prior)
 
     def intervals(self, failure: float, answers: Floats) -> tuple[Floats, Floats]:
-        """The bounds of every pattern, which include its answer. Whatever the prior, they cover every count."""
+        """The bounds of every pattern, which include its answer. Whatever the prior, they cover
+        every count.
+        """
         below, above = self.decoder.intervals(failure)
         return np.minimum(below, answers), np.maximum(above, answers)
 
@@ -357,7 +353,9 @@ def _best_plan(problem: Problem, stage: Stage, bits_per_entry: float) -> TightAl
 
 
 def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
-    """The plan with its ladder flattened until its exact loss is within the budget, which rounding exceeds slightly."""
+    """The plan with its ladder flattened until its exact loss is within the budget, which rounding
+    exceeds slightly.
+    """
     while (excess := plan.step_loss - plan.problem.step_budget) > 0:
         recipe = plan.blocks.ladder.recipe
         assert recipe is not None  # planned ladders have one
@@ -369,7 +367,9 @@ def _within_budget(plan: TightAlpPlan) -> TightAlpPlan:
 
 
 def predicted_error(plan: TightAlpPlan) -> float:
-    """The mean error of present keys (by the assumed law of counts) and of absent ones, half and half."""
+    """The mean error of present keys (by the assumed law of counts) and of absent ones, half and
+    half.
+    """
     game = plan.game
     error = game.ratios(plan.balanced) * game.dense
     above = assumed_above(plan.problem, plan.stage, game.counts)

@@ -18,11 +18,13 @@ from ..mechanisms.support import LARGEST_SHARE
 from ..mechanisms.tight_alp import DEFAULT_BITS
 from ..privacy.neighbours import Neighbours, shown
 
-# With δ > 0, the first has the smaller error, which is worth up to `MOST_TIMES` times the space of the second.
+# With δ > 0, the first has the smaller error, which is worth up to `MOST_TIMES` times the space of
+# the second.
 PREFERRED, SMALLER = "retrieval", "tight-alp"
 MOST_TIMES = 3
 
-# Dense counters for up to this many keys take at most 8 MiB and have the least error, so they are preferred.
+# Dense counters for up to this many keys take at most 8 MiB and have the least error, so they are
+# preferred.
 SMALL_DOMAIN = 1 << 20
 
 # Below this, the slots of `retrieval` would need more than 64 bits.
@@ -50,7 +52,9 @@ def choose_mechanism(problem: Problem, options: Iterable[str] = ()) -> tuple[str
 
 
 def on_its_grid(problem: Problem, mechanism: type[Plan], share: float | None = None) -> Problem:
-    """The problem for this mechanism: some mechanisms move to a coarser grid when a cell has very little budget."""
+    """The problem for this mechanism: some mechanisms move to a coarser grid when a cell has very
+    little budget.
+    """
     if not mechanism.coarsens:
         return problem
     counts = mechanism.always_counts or problem.entries is None
@@ -59,7 +63,8 @@ def on_its_grid(problem: Problem, mechanism: type[Plan], share: float | None = N
 
 
 def weighed(plan: Plan, problem: Problem) -> Plan:
-    """The choice of `auto` once the size is known: for few keys the margin of `retrieval` takes too much space.
+    """The choice of `auto` once the size is known: for few keys the margin of `retrieval` takes too
+    much space.
 
     `problem` is the one that `tight-alp` would have, including what has been spent.
     """
@@ -80,9 +85,11 @@ def weighed(plan: Plan, problem: Problem) -> Plan:
 
 
 def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
-    """The problem on a coarser grid, if a cell's share of the remaining budget would need huge laws.
+    """The problem on a coarser grid, if a cell's share of the remaining budget would need huge
+    laws.
 
-    Counts are then rounded at random to multiples of the new step, like real values; that costs about 1 % of ε.
+    Counts are then rounded at random to multiples of the new step, like real values; that costs
+    about 1 % of ε.
     """
     old = problem.neighbours
     cell_loss = left * Fraction(problem.epsilon) * old.step / old.sensitivity

@@ -94,7 +94,8 @@ def compare(
     step: float | None = None,
     signed: bool = False,
 ) -> Comparison:
-    """Compare all mechanisms for the same public parameters: space, access, expected error and tail error.
+    """Compare all mechanisms for the same public parameters: space, access, expected error and tail
+    error.
 
     Parameters are those of `release`.
     """

@@ -1,4 +1,6 @@
-"""Error against true value: a plan beside the paper's mechanism, thresholding alone, and dense noise."""
+"""Error against true value: a plan beside the paper's mechanism, thresholding alone, and dense
+noise.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ class ErrorCurves:
 
 
 def error_curves(plan: Plan, values: Sequence[float] | None = None) -> ErrorCurves:
-    """The predicted error of the plan, of `threshold-alp`, of `threshold` and of dense noise, at the given values.
+    """The predicted error of the plan, of `threshold-alp`, of `threshold` and of dense noise, at
+    the given values.
 
     By default the values go from 0 to sixty noise scales, or to `upper`.
     """

@@ -1,6 +1,8 @@
-"""A plan except for its size: what is decided before the data is read, and how to finish it once the size is known.
+"""A plan except for its size: what is decided before the data is read, and how to finish it once
+the size is known.
 
-The search for the plan runs once: now if its size is public, and otherwise when the size has been estimated.
+The search for the plan runs once: now if its size is public, and otherwise when the size has been
+estimated.
 """
 
 from __future__ import annotations
@@ -59,7 +61,8 @@ class Draft:
 
     def draw_partition(self, randomness: Randomness) -> Partition:
         """Which key belongs to which part, whichever mechanism the size leads to."""
-        # The parts of hashed keys are ranges of fingerprints; the seeds are for the blocks of tight-alp.
+        # The parts of hashed keys are ranges of fingerprints; the seeds are for the blocks of
+        # tight-alp.
         mechanism = mechanism_named(SMALLER if self.undecided else self.name)
         return mechanism.draw_partition(self.problem, randomness)
 
@@ -87,7 +90,8 @@ def _draft(request: Request, name: str, reason: str) -> Draft:
     mechanism = mechanism_named(name)
     problem = on_its_grid(request.problem, mechanism, request.share)
     sizing = mechanism.sizing(problem, request.share)
-    # If real values are rounded, the number of keys and the build of `retrieval` share their coins: no choice then.
+    # If real values are rounded, the number of keys and the build of `retrieval` share their coins:
+    # no choice then.
     free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
     undecided = request.mechanism == "auto" and name == PREFERRED and problem.entries is None and free
     return Draft(request, problem, name, reason, sizing, undecided)

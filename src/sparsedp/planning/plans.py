@@ -32,8 +32,8 @@ def plan(
 ) -> Plan:
     """Size, exact privacy and error of a release, from public parameters alone.
 
-    Parameters are those of `release`; the size of an embedding needs `nonzero` (a bound on the non-zero keys) or
-    `total` (a bound on the sum).
+    Parameters are those of `release`; the size of an embedding needs `nonzero` (a bound on the
+    non-zero keys) or `total` (a bound on the sum).
     """
     return make_plan(Request.of(locals()))
 

@@ -1,7 +1,7 @@
 """The request: every public parameter of a release, checked once.
 
-`release`, `plan`, `compare`, Spark and the command line all turn their arguments into a `Request`. Parameters are
-checked here, before any data is read; their meaning is documented at `release`.
+`release`, `plan`, `compare`, Spark and the command line all turn their arguments into a `Request`.
+Parameters are checked here, before any data is read; their meaning is documented at `release`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Request:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any], counts: BoundedCounts | None = None) -> Request:
-        """The request from a function's arguments, by name; anything that is not a parameter is left out.
+        """The request from a function's arguments, by name; anything that is not a parameter is
+        left out.
 
         Counts that carry their bounds bring them along.
         """
@@ -118,17 +119,18 @@ class Request:
             raise ParameterError(f"sensitivity must be at least 1 (one count), got {stated}")
         return Neighbours(distance, cell, real=self.step is not None)
 
-    def covers(self, counts: BoundedCounts) -> bool:
+    def covers(self, contribution: Contribution, step: Fraction | None, signed: bool) -> bool:
         """Whether the request promises no more than the bounds that counts were made with allow."""
-        signed = self.problem.signed or not counts.signed
-        far = counts.contribution.total <= self.problem.neighbours.sensitivity
-        return (
-            far and signed and counts.step == (self.problem.neighbours.step if self.problem.neighbours.real else None)
-        )
+        neighbours = self.problem.neighbours
+        grid = neighbours.step if neighbours.real else None
+        near = contribution.total <= neighbours.sensitivity
+        return near and grid == step and (self.problem.signed or not signed)
 
 
 def _as_counted(counts: BoundedCounts, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The bounds that the counts were made with; the other parameters must not promise more privacy."""
+    """The bounds that the counts were made with; the other parameters must not promise more
+    privacy.
+    """
     bound, sensitivity, step = counts.contribution.total, asked["sensitivity"], asked["step"]
     if sensitivity is not None and positive_fraction("sensitivity", sensitivity) < bound:
         least = f"at least {float(bound):g}, which one user may change ({counts.contribution})"

@@ -1,7 +1,7 @@
 """The paper's bounds on the error, both ways: probability from error and error from probability.
 
-Lemma names are those of the paper. Errors are in units of 1/ε for the ALP1 bounds (the paper's ε = 1); callers scale.
-A bound that says nothing is infinite (or probability 1), never negative.
+Lemma names are those of the paper. Errors are in units of 1/ε for the ALP1 bounds (the paper's ε =
+1); callers scale. A bound that says nothing is infinite (or probability 1), never negative.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def geometric_tail_probability(rate: float, error: float) -> float:
 
 
 def geometric_error_with_probability(rate: float, failure: float) -> float:
-    """The smallest whole error e with P[|η| > e] <= failure (Proposition laptail, for the geometric law)."""
+    """The smallest whole error e with P[|η| > e] <= failure (Proposition laptail, for the geometric
+    law).
+    """
     tail = math.log(2 / (failure * (1 + math.exp(-rate)))) / rate
     return max(0.0, math.ceil(tail) - 1.0)
 

@@ -1,7 +1,8 @@
 """What one user may contribute, and counts that respect this bound.
 
-A release of counts made from events is private only relative to what one person can change. `Contribution` states that
-bound, and `BoundedCounts` carries it with the counts, so that `release` cannot be given another bound by mistake.
+A release of counts made from events is private only relative to what one person can change.
+`Contribution` states that bound, and `BoundedCounts` carries it with the counts, so that `release`
+cannot be given another bound by mistake.
 """
 
 from __future__ import annotations
@@ -66,5 +67,7 @@ class BoundedCounts:
 
 
 def as_bounded(counts: object) -> BoundedCounts | None:
-    """The counts, if they carry their bounds. This looks only at the type: the data must not be read yet."""
+    """The counts, if they carry their bounds. This looks only at the type: the data must not be
+    read yet.
+    """
     return cast(BoundedCounts, counts) if issubclass(type(counts), BoundedCounts) else None

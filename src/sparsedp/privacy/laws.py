@@ -1,15 +1,17 @@
-"""Distributions given by integers: the laws that are actually sampled, and how far they are from ideal ones.
+"""Distributions given by integers: the laws that are actually sampled, and how far they are from
+ideal ones.
 
-A random decision compares a uniform 64-bit word with an integer threshold, so every law here is a tuple of
-integers, every probability a rational number, and every privacy loss follows from those integers. The ideal
-geometric law cannot be met exactly with finite thresholds; instead each law states a decay rate λ and a
-*deviation* interval [low, high] with
+A random decision compares a uniform 64-bit word with an integer threshold, so every law here is a
+tuple of integers, every probability a rational number, and every privacy loss follows from those
+integers. The ideal geometric law cannot be met exactly with finite thresholds; instead each law
+states a decay rate λ and a *deviation* interval [low, high] with
 
     ln P[n] = constant - λ n + e(n),       low <= e(n) <= high for every n,
 
-so that two probabilities at distance c differ by a factor of at most exp(λ c + (high - low)): the error is paid
-once, not once per step (docs/privacy.md, "Geometric noise"). Logarithms are taken with 50 correctly rounded decimal
-digits and every interval is widened by 1e-40, more than the sum of all rounding errors.
+so that two probabilities at distance c differ by a factor of at most exp(λ c + (high - low)): the
+error is paid once, not once per step (docs/privacy.md, "Geometric noise"). Logarithms are taken
+with 50 correctly rounded decimal digits and every interval is widened by 1e-40, more than the sum
+of all rounding errors.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from .._util.lazy import cached_property
 
 WORD_BITS = 64
 
-# Smaller losses per cell need finer thresholds than 64 bits; larger ones cannot be told apart by the thresholds.
+# Smaller losses per cell need finer thresholds than 64 bits; larger ones cannot be told apart by
+# the thresholds.
 SMALLEST_STEP_LOSS = Decimal(2) ** -20
 LARGEST_STEP_LOSS = Decimal(30)
 
@@ -34,7 +37,8 @@ LARGEST_STEP_LOSS = Decimal(30)
 MOST_LAW_DIGITS, MOST_NOISE_DIGITS = 128, 62
 GUARD = Decimal("1e-40")
 
-# A high part with 8 to 16 bits of headroom below certainty keeps thresholds accurate to 2^-48 (see `Geometric`).
+# A high part with 8 to 16 bits of headroom below certainty keeps thresholds accurate to 2^-48 (see
+# `Geometric`).
 _TAIL_BITS = 8
 
 
@@ -104,9 +108,10 @@ class Interval(NamedTuple):
 class Geometric:
     """Geometric law on 0, 1, 2, …: P[n] proportional to exp(-λ n), by independent binary digits.
 
-    n = (digits of n below 2^D) + 2^D h, where digit i is 1 with probability digits[i] / 2^word_bits and h counts
-    successes of probability tail / 2^word_bits before the first failure. For ideal thresholds
-    P[digit i] = a^(2^i) / (1 + a^(2^i)) and tail a^(2^D) this is the geometric law with ratio a = exp(-λ).
+    n = (digits of n below 2^D) + 2^D h, where digit i is 1 with probability digits[i] / 2^word_bits
+    and h counts successes of probability tail / 2^word_bits before the first failure. For ideal
+    thresholds P[digit i] = a^(2^i) / (1 + a^(2^i)) and tail a^(2^D) this is the geometric law with
+    ratio a = exp(-λ).
     """
 
     digits: tuple[int, ...]
@@ -191,7 +196,8 @@ class Geometric:
         if n <= 0:
             return Fraction(1)
         steps, below = divmod(n, self.period)
-        # P[digits >= below]: walk down from the top digit; leaving the common prefix upwards decides.
+        # P[digits >= below]: walk down from the top digit; leaving the common prefix upwards
+        # decides.
         prefix, above = Fraction(1), Fraction(0)
         for i in reversed(range(len(self.digits))):
             chance = Fraction(self.digits[i], self._scale)
@@ -213,9 +219,11 @@ class Geometric:
 
 @dataclass(frozen=True)
 class TwoSided:
-    """Two-sided geometric law: P[j] proportional to exp(-λ |j|), as zero test, fair sign and magnitude.
+    """Two-sided geometric law: P[j] proportional to exp(-λ |j|), as zero test, fair sign and
+    magnitude.
 
-    Zero has probability zero / 2^word_bits; otherwise |η| - 1 follows `magnitude` and the sign is fair.
+    Zero has probability zero / 2^word_bits; otherwise |η| - 1 follows `magnitude` and the sign is
+    fair.
     """
 
     zero: int
@@ -267,7 +275,9 @@ class TwoSided:
         return self.one_side * self.magnitude.at_least(j - 1)
 
     def tails(self, first: int, last: int) -> list[Fraction]:
-        """P[η >= j] for j = first..last, first >= 1, each less than 2^-240 too small: sums of 256 binary digits."""
+        """P[η >= j] for j = first..last, first >= 1, each less than 2^-240 too small: sums of 256
+        binary digits.
+        """
         scale = 1 << 256
         side = math.floor(self.one_side * scale)
         sums = [math.floor(self.at_least(last) * scale)]
@@ -296,7 +306,9 @@ class TwoSided:
 
 @dataclass(frozen=True)
 class Passing:
-    """Which positions of a domain pass, each with a small probability, by jumping over geometric gaps."""
+    """Which positions of a domain pass, each with a small probability, by jumping over geometric
+    gaps.
+    """
 
     gap: Geometric
 
@@ -311,8 +323,8 @@ class Passing:
     def log_odds(self) -> Interval:
         """Bounds of ln(P[i passes] / P[i does not]) given all other positions.
 
-        Splitting a gap g = g1 + 1 + g2 at i multiplies by P[g1] P[g2] / P[g] = P[0] exp(λ + e(g1) + e(g2) - e(g)),
-        and the same with tail sums if i is the last that passes.
+        Splitting a gap g = g1 + 1 + g2 at i multiplies by P[g1] P[g2] / P[g] = P[0] exp(λ + e(g1) +
+        e(g2) - e(g)), and the same with tail sums if i is the last that passes.
         """
         low, high = self.gap.deviation
         with precise():

@@ -1,13 +1,14 @@
 """What is promised: ε, δ, and the inputs between which they hold.
 
-Every mechanism works on integer counts and states its *step loss*: the largest change of the logarithm of any
-output's probability when one count changes by one. `Neighbours` turns that into ε (docs/privacy.md, "From steps to
-neighbours"):
+Every mechanism works on integer counts and states its *step loss*: the largest change of the
+logarithm of any output's probability when one count changes by one. `Neighbours` turns that into ε
+(docs/privacy.md, "From steps to neighbours"):
 
 - integer counts at ℓ1 distance at most L are L steps apart, so ε = L · step loss;
-- real values are first rounded at random to multiples of a step g. A mixture of two laws whose ratio is at most
-  e^w moves by at most (e^w - 1)/g per unit, so ε = (e^w - 1) · L/g. Rounding probabilities are cut to multiples of
-  2^-64 of a cell; for up to 2^40 entries that lengthens the distance by at most 2^-24 cells, which is counted.
+- real values are first rounded at random to multiples of a step g. A mixture of two laws whose
+  ratio is at most e^w moves by at most (e^w - 1)/g per unit, so ε = (e^w - 1) · L/g. Rounding
+  probabilities are cut to multiples of 2^-64 of a cell; for up to 2^40 entries that lengthens the
+  distance by at most 2^-24 cells, which is counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .laws import GUARD, LARGEST_STEP_LOSS, SMALLEST_STEP_LOSS, float_up, precis
 
 QUANTISATION = Fraction(1, 1 << 24)
 
-# Thresholds are chosen for this share of the budget, so that the exact loss of the integers stays within it.
+# Thresholds are chosen for this share of the budget, so that the exact loss of the integers stays
+# within it.
 HEADROOM = 1 - Decimal(2) ** -20
 
 
@@ -49,8 +51,9 @@ class Neighbours:
     def check_spendable(self, epsilon: float) -> None:
         """`ParameterError` for more than can be spent.
 
-        Silently releasing with less would be private, but the books would be wrong: a ledger is debited with what was
-        requested. And at such an ε there is almost no noise, so it is usually a slip (1000 for 1.000).
+        Silently releasing with less would be private, but the books would be wrong: a ledger is
+        debited with what was requested. And at such an ε there is almost no noise, so it is usually
+        a slip (1000 for 1.000).
         """
         if self._step_loss(epsilon) > LARGEST_STEP_LOSS:
             with precise(ROUND_FLOOR):

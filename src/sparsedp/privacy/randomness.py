@@ -1,8 +1,9 @@
 """Random words, and exact samplers on top of them.
 
-Production words come from AES-256-CTR keyed by the operating system, with a fresh key for every stream and again in
-every forked child. Samplers compare words with the integer thresholds of `laws`; the number of words they consume
-depends at most on the noise (the rare high part of a geometric variable), never on the data.
+Production words come from AES-256-CTR keyed by the operating system, with a fresh key for every
+stream and again in every forked child. Samplers compare words with the integer thresholds of
+`laws`; the number of words they consume depends at most on the noise (the rare high part of a
+geometric variable), never on the data.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ _CHUNK_BYTES = 1 << 20
 _ZEROS = bytes(_CHUNK_BYTES)
 _MAX_WORD = np.uint64((1 << 64) - 1)
 
-# Draws are made in pieces of about this many words, so that they fit in a cache for any number of keys.
+# Draws are made in pieces of about this many words, so that they fit in a cache for any number of
+# keys.
 _PIECE_WORDS = 1 << 18
 
 
-# How many forks lie between this process and its first ancestor. A child may have the process id of its parent: the
-# first process of a container often has the same id as the process that made the container.
+# How many forks lie between this process and its first ancestor. A child may have the process id of
+# its parent: the first process of a container often has the same id as the process that made the
+# container.
 _forks = 0
 
 
@@ -60,9 +63,11 @@ class Randomness:
         return os.urandom(32)
 
     def _stream(self) -> tuple[threading.Lock, CipherContext]:
-        """The keystream of this process and its lock: a child must not repeat its parent's, nor wait for its lock.
+        """The keystream of this process and its lock: a child must not repeat its parent's, nor
+        wait for its lock.
 
-        A thread that holds the lock at the moment of a fork does not exist in the child: nothing would release it.
+        A thread that holds the lock at the moment of a fork does not exist in the child: nothing
+        would release it.
         """
         process = (os.getpid(), _forks)
         if process not in self._own:
@@ -106,7 +111,9 @@ class ReproducibleRandomness(Randomness):
         super().__init__()
 
     def part_streams(self) -> PartStreams:
-        """Different ones each time: releases made with the same stream must not have the same noise."""
+        """Different ones each time: releases made with the same stream must not have the same
+        noise.
+        """
         seed = f"{self._seed}, release {self.words(1)[0]:016x}"
         return PartStreams(seed, hashlib.sha256(f"sparsedp reproducible coins {seed}".encode()).digest())
 
@@ -127,7 +134,9 @@ class KeyedRandomness(Randomness):
 
 @dataclass(frozen=True)
 class PartStreams:
-    """The randomness for the parts of a release: fresh where they are built, or from the seed of a test."""
+    """The randomness for the parts of a release: fresh where they are built, or from the seed of a
+    test.
+    """
 
     seed: object
     secret: bytes = field(repr=False)
@@ -162,7 +171,9 @@ def fresh_randomness() -> Randomness:
 
 @contextmanager
 def reproducible_for_tests(seed: int) -> Iterator[ReproducibleRandomness]:
-    """Everything released inside this block repeats for the same seed, and says so. Never for real data."""
+    """Everything released inside this block repeats for the same seed, and says so. Never for real
+    data.
+    """
     stream = ReproducibleRandomness(seed)
     token = _override.set(stream)
     try:
@@ -225,12 +236,15 @@ def _high_part(randomness: Randomness, law: Geometric, count: int) -> Iterator[n
         alive = alive[randomness.words(len(alive)) < np.uint64(law.tail)]
 
 
-# A domain is visited in runs of this length, so that the end of a run differs from a gap that saturates at 2^64 - 1.
+# A domain is visited in runs of this length, so that the end of a run differs from a gap that
+# saturates at 2^64 - 1.
 _RUN = 1 << 63
 
 
 def passing_positions(randomness: Randomness, law: Passing, begin: int, end: int) -> Words:
-    """The positions of [begin, end) that pass, ascending, in time proportional to their number, not to that of all."""
+    """The positions of [begin, end) that pass, ascending, in time proportional to their number, not
+    to that of all.
+    """
     return np.concatenate(
         [_passing_run(randomness, law, start, min(_RUN, end - start)) for start in range(begin, end, _RUN)]
     )
@@ -242,7 +256,8 @@ def _passing_run(randomness: Randomness, law: Passing, start: int, length: int) 
     batch = 16
     while True:
         gaps = geometric(randomness, law.gap, batch)
-        # The first position beyond the run is recognised by its gap or is below 2^64; later ones may wrap around.
+        # The first position beyond the run is recognised by its gap or is below 2^64; later ones
+        # may wrap around.
         positions = next_position + (np.cumsum(gaps + np.uint64(1)) - np.uint64(1))
         beyond = (gaps >= np.uint64(_RUN)) | (positions >= np.uint64(length))
         if beyond.any():

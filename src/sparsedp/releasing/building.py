@@ -58,44 +58,51 @@ def release(
     Parameters
     ----------
     counts
-        A mapping, a pair (keys, values), a pandas Series, a two-column table (key, value: pandas, polars, Arrow, also a
-        LazyFrame or Dataset) or a SciPy sparse row, with `domain`. Keys are str, bytes or int; values of the same key
-        are summed. Or the result of `count`, which brings its sensitivity with it.
+        A mapping, a pair (keys, values), a pandas Series, a two-column table (key, value: pandas,
+        polars, Arrow, also a LazyFrame or Dataset) or a SciPy sparse row, with `domain`. Keys are
+        str, bytes or int; values of the same key are summed. Or the result of `count`, which brings
+        its sensitivity with it.
     epsilon, delta
         The privacy to spend. The release states the exact amounts, which are never larger.
     mechanism
         A name from `compare`, or "auto".
     nonzero, total
-        Public bounds on the number of non-zero keys and on the sum of the values. They set the size of an embedding,
-        and exceeding them costs only accuracy (for `compact` see there). Without them the size is estimated.
+        Public bounds on the number of non-zero keys and on the sum of the values. They set the size
+        of an embedding, and exceeding them costs only accuracy (for `compact` see there). Without
+        them the size is estimated.
     sizing_share
-        The share of ε spent on estimating the size, if the size is needed and not public (`retrieval` always counts its
-        keys with noise). Planned unless given.
+        The share of ε spent on estimating the size, if the size is needed and not public
+        (`retrieval` always counts its keys with noise). Planned unless given.
     upper
         A public bound on the values; larger ones are cut.
     domain
         Keys are the integers in [0, domain). Without it, keys are hashed to 64 bits.
     sensitivity
-        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all. By default 1; for the
-        result of `count`, the bound that was counted with.
+        The largest ℓ1 distance of neighbouring inputs: how much one person can change in all. By
+        default 1; for the result of `count`, the bound that was counted with.
     step
         Values are real and are rounded at random to multiples of this step.
     signed
         Values may be negative.
     parts
-        Build the release in this many parts, each for its share of the keys; `save` then writes a directory.
+        Build the release in this many parts, each for its share of the keys; `save` then writes a
+        directory.
     path
-        Write the release there and open it from there. Parts are written as they are built, and leave memory.
+        Write the release there and open it from there. Parts are written as they are built, and
+        leave memory.
     keep_keys
-        Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See `Release.kept_keys`.
+        Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See
+        `Release.kept_keys`.
     key_type
-        The kind of the keys: "text", "bytes" or "integer". A release answers for keys of one kind, which is published.
-        The type of a column determines it. For a dict or a list the first key does, and if there are no keys the kind
-        is text: state it if keys are not text and there may be none.
+        The kind of the keys: "text", "bytes" or "integer". A release answers for keys of one kind,
+        which is published. The type of a column determines it. For a dict or a list the first key
+        does, and if there are no keys the kind is text: state it if keys are not text and there may
+        be none.
     ledger, dataset
         Debit the budget of a data set in this ledger, before any noise is drawn.
     options
-        Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros, threshold_rule.
+        Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros,
+        threshold_rule.
 
     """
     request = Request.of(locals(), as_bounded(counts))
@@ -112,7 +119,8 @@ def publish(
     data = _Data.read(counts, key_kind, drafted)
     if path is not None:
         check_new(path, drafted.problem.parts)
-    # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
+    # All of the data has been checked. From here on noise is drawn, so from here on the budget is
+    # spent.
     with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label, stacklevel=5):
         return _build(drafted, data, path)
 
@@ -126,7 +134,9 @@ def told(release: Release) -> Release:
 
 @dataclass(frozen=True)
 class _Data:
-    """The data, checked completely, with the ids of its keys; only their public hash seed has been drawn so far."""
+    """The data, checked completely, with the ids of its keys; only their public hash seed has been
+    drawn so far.
+    """
 
     pairs: Pairs
     ids: Words
@@ -139,7 +149,7 @@ class _Data:
         """The data, or `InputError` with the position of what is malformed."""
         problem = drafted.request.problem  # values are on the grid of the request, not on that of the mechanism
         bounded = as_bounded(counts)
-        if bounded is not None and not drafted.request.covers(bounded):
+        if bounded is not None and not drafted.request.covers(bounded.contribution, bounded.step, bounded.signed):
             raise AssertionError("the draft promises more privacy than the bounds that the counts were made with")
         pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
         if problem.keep_keys:  # ids and names come from the same rows
@@ -169,7 +179,9 @@ class _Data:
 
 
 def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
-    """Build one part after the other; with a path, its arrays are on disk before the next part is built."""
+    """Build one part after the other; with a path, its arrays are on disk before the next part is
+    built.
+    """
     randomness, space = data.randomness, data.space
     partition = drafted.draw_partition(randomness)
     shares = data.by_part(partition)

@@ -1,9 +1,11 @@
-"""Ids and checked values → distinct ids with integer counts on the grid: what a part of a release is built from.
+"""Ids and checked values → distinct ids with integer counts on the grid: what a part of a release
+is built from.
 
-Equal ids are brought together once (`Sums`), rounded to the grid, cut to what is public, and split by their signs
-(`Cells`). Keys that will be named if they are stored are never brought together by their ids: a key may be named only
-because its own noisy count reached the threshold (docs/privacy.md, "Kept keys"). This holds for keys, not for
-fingerprints: a rare key that shares its fingerprint with a frequent one must stay unnamed.
+Equal ids are brought together once (`Sums`), rounded to the grid, cut to what is public, and split
+by their signs (`Cells`). Keys that will be named if they are stored are never brought together by
+their ids: a key may be named only because its own noisy count reached the threshold
+(docs/privacy.md, "Kept keys"). This holds for keys, not for fingerprints: a rare key that shares
+its fingerprint with a frequent one must stay unnamed.
 """
 
 from __future__ import annotations
@@ -74,7 +76,8 @@ class NamedCells(Cells):
 class Sums:
     """Distinct ids, ascending, and the values of each: an integer, or a run of reals.
 
-    Sums are rounded, not their terms: what is released depends on the vector, not on how its entries were split up.
+    Sums are rounded, not their terms: what is released depends on the vector, not on how its
+    entries were split up.
     """
 
     ids: Words
@@ -136,7 +139,9 @@ class NamedSums(Sums):
 
 
 def distinct_rows(ids: Words, keys: Any) -> Rows:
-    """The rows ascending by id, or `InputError` if a key has several; only rows with equal ids can share a key."""
+    """The rows ascending by id, or `InputError` if a key has several; only rows with equal ids can
+    share a key.
+    """
     ids, rows = _native.sort_pairs(ids, np.arange(len(ids), dtype=np.int64))
     same = ids[1:] == ids[:-1]
     if same.any():

@@ -1,8 +1,9 @@
 """The caller's input: dicts, pairs, pandas, polars, Arrow, SciPy rows → ids and integer counts.
 
-All of the data is checked before any noise is drawn; only the public hash seed comes earlier. Values are taken exactly
-or refused; messages name a position, and show no cell. A key that occurs several times counts with the sum of its
-values, as in a sparse matrix. Values become integer cells of the grid here, so no later room handles floats.
+All of the data is checked before any noise is drawn; only the public hash seed comes earlier.
+Values are taken exactly or refused; messages name a position, and show no cell. A key that occurs
+several times counts with the sum of its values, as in a sparse matrix. Values become integer cells
+of the grid here, so no later room handles floats.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from ..structures.table import Counts
 if TYPE_CHECKING:
     pass
 
-# A Mapping, (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow), or a SciPy sparse row.
+# A Mapping, (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow), or a SciPy
+# sparse row.
 CountsLike: TypeAlias = Any
 
 _NO_DOUBLE = ("must be exactly a 64-bit float", "convert it to int or float first")
@@ -47,7 +49,9 @@ class Pairs:
 
 
 def read_pairs(counts: CountsLike, signed: bool, step: Fraction | None) -> Pairs:
-    """Keys and checked values of any supported container, reals if there is a step; no randomness is drawn yet."""
+    """Keys and checked values of any supported container, reals if there is a step; no randomness
+    is drawn yet.
+    """
     if (bounded := as_bounded(counts)) is not None:  # already checked, and sums of whole units
         return Pairs(bounded.keys, bounded.units, unit=bounded.unit)
     keys, values = _split(counts)
@@ -90,7 +94,9 @@ def _split(counts: CountsLike) -> tuple[object, object]:
 
 
 def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDArray[np.float64] | Counts:
-    """The values as int64, or as float64 if there is a step; `InputError` with the position of a bad value."""
+    """The values as int64, or as float64 if there is a step; `InputError` with the position of a
+    bad value.
+    """
     array = _as_numpy(values)
     if array.ndim != 1:
         raise InputError(f"values must be one-dimensional, got {array.ndim} dimensions")
@@ -117,7 +123,9 @@ def check_values(values: object, signed: bool, step: Fraction | None) -> npt.NDA
 
 
 def _as_doubles(array: np.ndarray) -> npt.NDArray[np.float64]:
-    """Finite floats of any width as doubles, if that is exact: rounding could turn one count into two."""
+    """Finite floats of any width as doubles, if that is exact: rounding could turn one count into
+    two.
+    """
     if array.dtype.itemsize <= 8:
         return array.astype(np.float64, copy=False)
     with np.errstate(over="ignore"):  # a value that overflows is not equal, and is refused
@@ -155,7 +163,8 @@ def _as_numpy(values: Any) -> np.ndarray:
         raise InputError(f"values must be one column, got a table ({type(values).__name__}); pass one of its columns")
     if not isinstance(column, (list, tuple)):
         raise InputError(f"values must be a sequence of numbers, got {type(values).__name__}")
-    # NumPy would force a mixture into one type: large integers into floats, True into 1, or everything into strings.
+    # NumPy would force a mixture into one type: large integers into floats, True into 1, or
+    # everything into strings.
     values = list(column)
     kinds = set(map(type, values))
     if kinds == {float}:
@@ -167,7 +176,9 @@ def _as_numpy(values: Any) -> np.ndarray:
 
 
 def _from_objects(values: list[Any]) -> np.ndarray:
-    """Python numbers as int64, or as float64 if one of them is a float; `InputError` with the position of a bad one."""
+    """Python numbers as int64, or as float64 if one of them is a float; `InputError` with the
+    position of a bad one.
+    """
     numbers = [_number(value, position) for position, value in enumerate(values)]
     if not any(isinstance(number, float) for number in numbers):
         _refuse_beyond(numbers, (1 << 63) - 1, "must be below 2^63; use a larger unit")
@@ -196,7 +207,9 @@ def _number(value: Any, position: int) -> int | float:
 
 
 def _rational(value: Decimal | Fraction) -> int | float | None:
-    """The same number as an int or a float, if that is exact. What cannot be a count becomes a huge number or NaN."""
+    """The same number as an int or a float, if that is exact. What cannot be a count becomes a huge
+    number or NaN.
+    """
     if isinstance(value, Decimal) and not value.is_finite():
         return math.nan
     large = 1 << 64  # checked before any integer as large as 10 ** exponent is computed

@@ -1,7 +1,8 @@
 """The one way to build a release: part by part, wherever a part is built.
 
-`PartWork` is all that a part needs besides its share of the data. It can be pickled, so it can be sent to executors;
-noise is drawn where the part is built, from the part's own stream. A release of one part is built like one of many.
+`PartWork` is all that a part needs besides its share of the data. It can be pickled, so it can be
+sent to executors; noise is drawn where the part is built, from the part's own stream. A release of
+one part is built like one of many.
 """
 
 from __future__ import annotations
@@ -27,16 +28,19 @@ class PartWork:
     counted: tuple[int, ...] | None = None  # the cells of each part, if the size was counted from them
 
     def size(self, part: int, sums: Sums, sizing: Sizing) -> int:
-        """The part's contribution to the estimate of the size. It is exact: noise must be added before it is published.
+        """The part's contribution to the estimate of the size. It is exact: noise must be added
+        before it is published.
 
-        Real values are rounded with the coins of the build if its cells are counted, and otherwise with coins that
-        the build never sees (docs/privacy.md, "Estimating the size").
+        Real values are rounded with the coins of the build if its cells are counted, and otherwise
+        with coins that the build never sees (docs/privacy.md, "Estimating the size").
         """
         rounding = self.streams.coins(part) if sizing.of_built_cells else self.streams.sizing(part)
         return sizing.count(sums.counts(self.problem.neighbours, rounding), self.problem.upper_cells)
 
     def build(self, part: int, sums: Sums) -> tuple[Arrays, ...]:
-        """The arrays of the part: of its counts, and if signed counts have two releases, of the negative ones."""
+        """The arrays of the part: of its counts, and if signed counts have two releases, of the
+        negative ones.
+        """
         assert self.plan is not None
         rounding = self.streams.rounding(part) if self.counted is None else self.streams.coins(part)
         cells = sums.cells(sums.counts(self.problem.neighbours, rounding), self.problem.upper_cells)
@@ -60,7 +64,8 @@ def planned(
 ) -> tuple[Plan, PartWork]:
     """The plan, with its size estimated if necessary, and the work on each of its parts.
 
-    `count` returns the `PartWork.size` of every part, computed here one after the other or on many machines.
+    `count` returns the `PartWork.size` of every part, computed here one after the other or on many
+    machines.
     """
     work = PartWork(draft.problem, partition, randomness.part_streams())
     same = None

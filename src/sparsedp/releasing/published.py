@@ -48,7 +48,8 @@ class Sum(NamedTuple):
 class Release(Contents):
     """A differentially private sparse vector: everything in it may be published.
 
-    It never changes and may be shared between threads. It pickles as the path of its file if it was loaded from one.
+    It never changes and may be shared between threads. It pickles as the path of its file if it was
+    loaded from one.
     """
 
     @property
@@ -68,12 +69,16 @@ class Release(Contents):
 
     @property
     def filled(self) -> bool:
-        """Whether it estimates counts of keys that are not stored; if not, it answers 0 for them (see `overload`)."""
+        """Whether it estimates counts of keys that are not stored; if not, it answers 0 for them
+        (see `overload`).
+        """
         return all(plan.filled for plan in self._observed)
 
     @property
     def overload(self) -> str | None:
-        """A message if the release shows that it is far fuller than it was planned for; otherwise None."""
+        """A message if the release shows that it is far fuller than it was planned for; otherwise
+        None.
+        """
         return next((plan.overload for plan in self._observed if plan.overload is not None), None)
 
     @property
@@ -97,13 +102,15 @@ class Release(Contents):
     def lookup(
         self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
     ) -> Floats:
-        """Estimates for many keys at once, given as a list, a NumPy array, or an Arrow, pandas or polars column.
+        """Estimates for many keys at once, given as a list, a NumPy array, or an Arrow, pandas or
+        polars column.
 
-        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of all maximisers). Its
-        median uses the prior "balanced" by default: no count is answered much worse than dense noise would answer it.
-        Other priors are "flat" and, for `tight-alp` and `retrieval`, one "fitted" to the release: a law of the counts
-        of keys that occur, for tables of many keys. The other mechanisms have "paper" and "flat" only. `clamp` cuts
-        estimates to [0, upper].
+        `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of
+        all maximisers). Its median uses the prior "balanced" by default: no count is answered much
+        worse than dense noise would answer it. Other priors are "flat" and, for `tight-alp` and
+        `retrieval`, one "fitted" to the release: a law of the counts of keys that occur, for tables
+        of many keys. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to
+        [0, upper].
         """
         if (
             isinstance(keys, np.ndarray)
@@ -123,8 +130,9 @@ class Release(Contents):
     def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
 
-        `tight-alp` gives the counts that are not rejected by what is published, the other mechanisms the guaranteed
-        bounds of the paper. The prior only determines which answer the bounds must also contain.
+        `tight-alp` gives the counts that are not rejected by what is published, the other
+        mechanisms the guaranteed bounds of the paper. The prior only determines which answer the
+        bounds must also contain.
         """
         _check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
@@ -140,10 +148,12 @@ class Release(Contents):
         return self.plan.clamp(low) * self._step, self.plan.clamp(high) * self._step
 
     def sum(self, keys: object) -> Sum:
-        """The sum over keys, with its standard error, from unclamped estimates, so that errors of many keys cancel.
+        """The sum over keys, with its standard error, from unclamped estimates, so that errors of
+        many keys cancel.
 
-        With `retrieval` and `laplace` it is unbiased. With `tight-alp` it nearly is: any bias that is left, a few
-        hundredths of a noise scale for each key, is part of the standard error. The other mechanisms have no sums.
+        With `retrieval` and `laplace` it is unbiased. With `tight-alp` it nearly is: any bias that
+        is left, a few hundredths of a noise scale for each key, is part of the standard error. The
+        other mechanisms have no sums.
         """
         ids = self.key_space.ids(keys)
         sums = [reader.sum(ids) for reader in self._readers]
@@ -173,13 +183,15 @@ class Release(Contents):
         return [keys[at] for at in np.argsort(ids, kind="stable").tolist()]
 
     def top(self, n: int = 20, candidates: object = None, *, confidence: float = 0.95) -> Ranking:
-        """The n largest estimates with their intervals: of the candidates, or else of the stored keys.
+        """The n largest estimates with their intervals: of the candidates, or else of the stored
+        keys.
 
-        Candidates are keys as in `lookup`; each is listed once. Stored keys are listed by their names if the release
-        kept them (`keep_keys`) or has integer keys of a `domain`, and otherwise as `Fingerprint`, which names nothing.
-        `laplace` stores every key of its domain. Mechanisms that store none need candidates. Keys that are not stored
-        are not seen here: a stored key is large, or was stored by chance. Estimates and intervals are those of the
-        prior "fitted", if the mechanism has it.
+        Candidates are keys as in `lookup`; each is listed once. Stored keys are listed by their
+        names if the release kept them (`keep_keys`) or has integer keys of a `domain`, and
+        otherwise as `Fingerprint`, which names nothing. `laplace` stores every key of its domain.
+        Mechanisms that store none need candidates. Keys that are not stored are not seen here: a
+        stored key is large, or was stored by chance. Estimates and intervals are those of the prior
+        "fitted", if the mechanism has it.
         """
         count = whole_number("n", n)
         _check_confidence(confidence)
@@ -196,7 +208,8 @@ class Release(Contents):
         )
 
     def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
-        """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate, low, high.
+        """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate,
+        low, high.
 
         They are those of the prior "fitted", if the mechanism has it.
         """
@@ -224,7 +237,8 @@ class Release(Contents):
         return named if self.key_space.seed is None else [Fingerprint(id) for id in named]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the release to one file, which appears under its name only when it is complete and on disk.
+        """Write the release to one file, which appears under its name only when it is complete and
+        on disk.
 
         An older file of that name is replaced. A release of several parts becomes a new directory.
         """
@@ -255,7 +269,8 @@ class Release(Contents):
             first *= self._step
         return first
 
-    # A release answers for any key, so it has no members. Without these, Python would try the keys 0, 1, 2, … forever.
+    # A release answers for any key, so it has no members. Without these, Python would try the keys
+    # 0, 1, 2, … forever.
 
     def __iter__(self) -> NoReturn:
         raise _no_members("iterated over")
@@ -299,10 +314,12 @@ def _no_members(what: str) -> TypeError:
 def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> Release:
     """Open a release: a file, or a directory of parts.
 
-    Its header is checked completely, including the exact ε and δ. Its arrays are memory-mapped, so opening takes
-    milliseconds and no memory at any size. `verify` also checks every byte of the arrays.
+    Its header is checked completely, including the exact ε and δ. Its arrays are memory-mapped, so
+    opening takes milliseconds and no memory at any size. `verify` also checks every byte of the
+    arrays.
 
-    `allow_reproducible` opens releases that were built with the test-only randomness and protect nobody.
+    `allow_reproducible` opens releases that were built with the test-only randomness and protect
+    nobody.
     """
     opened = files.load(Path(path).absolute(), Release)
     if opened.reproducible and not allow_reproducible:
@@ -314,7 +331,9 @@ def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> R
 
 
 def verify(path: str | os.PathLike[str]) -> None:
-    """`FormatError` unless every byte of a saved release is as it was written and its guarantee is what it states."""
+    """`FormatError` unless every byte of a saved release is as it was written and its guarantee is
+    what it states.
+    """
     files.verify(Path(path))
 
 

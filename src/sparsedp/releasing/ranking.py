@@ -44,7 +44,9 @@ class Ranking(NamedTuple):
 
 
 def largest(ids: Words, estimates: Floats, count: int) -> Rows:
-    """The rows of the largest estimates, descending, each id once; among equal estimates the first wins."""
+    """The rows of the largest estimates, descending, each id once; among equal estimates the first
+    wins.
+    """
     order = np.argsort(-estimates, kind="stable")
     _, first = np.unique(ids[order], return_index=True)
     return order[np.sort(first)[:count]]

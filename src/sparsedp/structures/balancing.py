@@ -1,17 +1,19 @@
 """The balanced estimates: answers for which no count fares much worse than with dense noise.
 
-Any prior is a choice of where to be good. Balanced estimates favour no count: they are the values x(pattern) with the
-least
+Any prior is a choice of where to be good. Balanced estimates favour no count: they are the values
+x(pattern) with the least
 
     (1 - spread) · max_c ratio(c) + spread · Σ_c base(c) · ratio(c),
 
-where ratio(c) is the expected error of a key of count c, stored or not, in units of the error of dense geometric noise
-at the same ε, clamped at 0. The maximum alone would be lazy: wherever it is not attained, any answer would do.
+where ratio(c) is the expected error of a key of count c, stored or not, in units of the error of
+dense geometric noise at the same ε, clamped at 0. The maximum alone would be lazy: wherever it is
+not attained, any answer would do.
 
-This is a game. An opponent puts weights on the counts, and the best answers to weights are weighted medians. The
-opponent learns by multiplicative weights, and as errors are convex, the *average* answer over the rounds is nearly
-optimal. All of this reads only what is published, so it costs no privacy. Sums of floats differ between machines in
-their last digits, so a release publishes the values.
+This is a game. An opponent puts weights on the counts, and the best answers to weights are weighted
+medians. The opponent learns by multiplicative weights, and as errors are convex, the *average*
+answer over the rounds is nearly optimal. All of this reads only what is published, so it costs no
+privacy. Sums of floats differ between machines in their last digits, so a release publishes the
+values.
 """
 
 from __future__ import annotations
@@ -58,7 +60,9 @@ class Game:
 
     @property
     def _apart(self) -> float:
-        """The distance of one count from the next in noise scales, at most 1, which means that count one is visible."""
+        """The distance of one count from the next in noise scales, at most 1, which means that
+        count one is visible.
+        """
         return min(1.0, self.rate)
 
     @property
@@ -76,16 +80,20 @@ class Game:
 
     @cached_property
     def base(self) -> Floats:
-        """The weights that the opponent does not choose: `start`, or Zipf's law of the counts of present keys.
+        """The weights that the opponent does not choose: `start`, or Zipf's law of the counts of
+        present keys.
 
-        Most present keys have small counts. It is worth telling them from absent keys if the noise allows it.
+        Most present keys have small counts. It is worth telling them from absent keys if the noise
+        allows it.
         """
         present = -np.diff(1 / (1 + self.counts), prepend=1.0)
         weights: Floats = (1 - self._apart) * self.start + self._apart * present / present.sum()
         return weights
 
     def ratios(self, values: Floats) -> Floats:
-        """The expected error of each count, in units of the error of dense noise, if patterns have these values."""
+        """The expected error of each count, in units of the error of dense noise, if patterns have
+        these values.
+        """
         errors: Floats = (self.unstored * np.abs(values - self.counts[:, None])).sum(axis=1) + self.stored
         return errors / self.dense
 
@@ -113,10 +121,11 @@ class Game:
         return total / (rounds * (rounds + 1) / 2)
 
     def bound(self) -> float:
-        """A fast lower bound on the objective: the cost of the best answers to two guesses of the opponent's weights.
+        """A fast lower bound on the objective: the cost of the best answers to two guesses of the
+        opponent's weights.
 
-        The worst counts are the small ones, which other keys in their cells hide, or, if cells are roomy, those in the
-        middle.
+        The worst counts are the small ones, which other keys in their cells hide, or, if cells are
+        roomy, those in the middle.
         """
         small = np.exp(-self.rate * self.counts / 4)
         small[0] = 0.25 * small.sum()
@@ -125,7 +134,8 @@ class Game:
     def _cost_of_best(self, guess: Floats) -> float:
         weights = self._mixed(guess)
         cumulative = self.unstored * (weights / self.dense)[:, None]
-        # Row by row: planning needs dozens of these, and np.cumsum along columns takes several times as long.
+        # Row by row: planning needs dozens of these, and np.cumsum along columns takes several
+        # times as long.
         for before, row in pairwise(cumulative):
             row += before
         medians = self.counts[(cumulative < 0.5 * cumulative[-1]).sum(axis=0)]

@@ -1,4 +1,6 @@
-"""Buckets: the law of the noise as ranges of numbers, so that a uniform number reads as noise around zero."""
+"""Buckets: the law of the noise as ranges of numbers, so that a uniform number reads as noise
+around zero.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from ..privacy.laws import TwoSided, log_bounds
 from ..privacy.randomness import Randomness, Words
 from .table import Counts, threshold_fits
 
-# Buckets err by less than two of 2^b numbers. If the smallest has 2^17 of them, this costs a loss of less than 2^-15;
-# if it has 2^7, which a tiny δ may need, less than 2^-5.
+# Buckets err by less than two of 2^b numbers. If the smallest has 2^17 of them, this costs a loss
+# of less than 2^-15; if it has 2^7, which a tiny δ may need, less than 2^-5.
 WANTED_BUCKET_BITS, SMALLEST_BUCKET_BITS = 17, 7
 
 MOST_BUCKETS = 1 << 13  # noisy values up to the threshold; plans stay well below
@@ -26,7 +28,9 @@ MOST_BUCKETS = 1 << 13  # noisy values up to the threshold; plans stay well belo
 
 @dataclass(frozen=True)
 class NoiseBuckets:
-    """The numbers below 2^bits, cut into one run for each noisy value from `lowest` to threshold - 1."""
+    """The numbers below 2^bits, cut into one run for each noisy value from `lowest` to threshold -
+    1.
+    """
 
     noise: TwoSided
     lowest: int
@@ -35,7 +39,9 @@ class NoiseBuckets:
 
     @classmethod
     def plan(cls, noise: TwoSided, threshold: int) -> NoiseBuckets:
-        """The fewest whole bytes that keep every bucket large; values below the mirror image of T are cut."""
+        """The fewest whole bytes that keep every bucket large; values below the mirror image of T
+        are cut.
+        """
         chance = noise.probability(threshold - 1)  # may be too small for a float
         rarest = math.log2(chance.denominator) - math.log2(chance.numerator)
         bits = 8 * math.ceil((rarest + WANTED_BUCKET_BITS) / 8)
@@ -45,7 +51,9 @@ class NoiseBuckets:
 
     @cached_property
     def ends(self) -> list[int]:
-        """Numbers below ends[i] decode to at most lowest + i: P[η <= v | η < T] · 2^bits, less than two off."""
+        """Numbers below ends[i] decode to at most lowest + i: P[η <= v | η < T] · 2^bits, less than
+        two off.
+        """
         extra = 1 << 64  # keeps the floors of all values together less than one off
         scale = Fraction(extra << self.bits) / (1 - self.noise.at_least(self.threshold))
         side = math.floor(self.noise.one_side * scale)
@@ -64,7 +72,9 @@ class NoiseBuckets:
 
     @cached_property
     def zero_loss(self) -> Decimal:
-        """The largest |ln(P[v | count 1] / P[v | count 0])| over values that are not stored, rounded up."""
+        """The largest |ln(P[v | count 1] / P[v | count 0])| over values that are not stored,
+        rounded up.
+        """
         scale = 1 << (self.bits + 256)  # masses are floors of integers of at least 2^200, less than two off
         side, at_zero = math.floor(self.noise.one_side * scale), math.floor(self.noise.at_zero * scale)
         masses = [math.floor(self.noise.at_least(1 - self.lowest) * scale)]  # 1 + η <= lowest

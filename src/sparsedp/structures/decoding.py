@@ -1,12 +1,15 @@
-"""Patterns of noisy symbols → estimates: likelihoods, priors, posterior medians, means and intervals.
+"""Patterns of noisy symbols → estimates: likelihoods, priors, posterior medians, means and
+intervals.
 
-Everything here reads only what is published, so it costs no privacy. A key's symbols are independent given its count
-and what other keys put into its cells, so the likelihood of a pattern is a product over levels of
+Everything here reads only what is published, so it costs no privacy. A key's symbols are
+independent given its count and what other keys put into its cells, so the likelihood of a pattern
+is a product over levels of
 
     P[symbol | count] = Σ_o load(o) · P[symbol | max(height of the count, o)],
 
-where load is the law of the height that other keys leave in a cell. It is read off the published symbols by
-deconvolution. If a key is not in the table, its noisy count was below the threshold, which is information too.
+where load is the law of the height that other keys leave in a cell. It is read off the published
+symbols by deconvolution. If a key is not in the table, its noisy count was below the threshold,
+which is information too.
 """
 
 from __future__ import annotations
@@ -29,14 +32,18 @@ _ROUNDS = 300
 
 
 def poisson_load(cells: int, keys_above: Floats) -> Floats:
-    """The law of the largest height in a cell, if keys_above[h] keys of this level are higher than h."""
+    """The law of the largest height in a cell, if keys_above[h] keys of this level are higher than
+    h.
+    """
     at_most = np.exp(-keys_above / cells)
     at_most[-1] = 1.0
     return np.diff(at_most, prepend=0.0)
 
 
 def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
-    """The law of heights that best explains the symbols of all cells, by expectation maximisation from a flat start."""
+    """The law of heights that best explains the symbols of all cells, by expectation maximisation
+    from a flat start.
+    """
     seen = symbol_counts / symbol_counts.sum()
     load = np.full(level.height + 1, 1 / (level.height + 1))
     for _ in range(_ROUNDS):
@@ -46,7 +53,9 @@ def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
 
 
 def keys_above(cells: int, load: Floats) -> Floats:
-    """The inverse of `poisson_load`: how many keys are higher than each height, from the law of cells."""
+    """The inverse of `poisson_load`: how many keys are higher than each height, from the law of
+    cells.
+    """
     at_most = np.clip(np.cumsum(load), 1e-12, 1.0)
     return -np.log(at_most) * cells
 
@@ -63,7 +72,9 @@ class Decoder:
 
     @cached_property
     def likelihood(self) -> Floats:
-        """P[pattern | count]: a row for each count of the grid, a column for each pattern, the first level lowest."""
+        """P[pattern | count]: a row for each count of the grid, a column for each pattern, the
+        first level lowest.
+        """
         joint = np.ones((len(self.grid), 1))
         for level, load in zip(self.ladder.levels, self.loads, strict=True):
             heights = np.clip(self.grid - level.start, 0, level.height)
@@ -102,8 +113,9 @@ class Decoder:
     def intervals(self, failure: float) -> tuple[Floats, Floats]:
         """Bounds of every pattern, each side missed with at most half of the failure probability.
 
-        They contain the counts that the pattern does not reject, with patterns ordered by their posterior mean under
-        the flat prior; this covers every count with the requested confidence, not only on average.
+        They contain the counts that the pattern does not reject, with patterns ordered by their
+        posterior mean under the flat prior; this covers every count with the requested confidence,
+        not only on average.
         """
         statistic = self.estimates("mean", "flat")
         order = np.argsort(statistic, kind="stable")

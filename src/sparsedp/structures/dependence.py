@@ -1,14 +1,15 @@
 """How often a random sparse row depends on others: an upper bound with a proven numerical error.
 
-Rows have one slot in each of q segments. t rows sum to zero iff every slot of every segment is hit evenly, which for
-one segment of m equally likely slots has a probability P_t that does not increase over even t, and for every y > 0
+Rows have one slot in each of q segments. t rows sum to zero iff every slot of every segment is hit
+evenly, which for one segment of m equally likely slots has a probability P_t that does not increase
+over even t, and for every y > 0
 
     P_t <= (t - 1)!! / m^(t/2)      and      P_t <= t! cosh(y)^m / (m y)^t
 
 (docs/privacy.md, "Retrieval"). So a given row is a sum of some of k others with probability at most
-Σ_{t even} C(k, t - 1) P_t^q. Everything is computed with 40 digits, in logarithms below 10^13; the fewer than 100
-operations behind one of them err by less than 10^-24 together, and each is raised by 10^-20. Floats only choose y and
-where to cut the sum; no choice can make the bound wrong.
+Σ_{t even} C(k, t - 1) P_t^q. Everything is computed with 40 digits, in logarithms below 10^13; the
+fewer than 100 operations behind one of them err by less than 10^-24 together, and each is raised by
+10^-20. Floats only choose y and where to cut the sum; no choice can make the bound wrong.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ def dependence(keys: int, slots: int, segment: int) -> Fraction:
 
 
 def _geometric_until(keys: int, slots: int, m: Fraction, first: int) -> int:
-    """The largest t up to which bounds by pairings halve from each even t to the next, or less than `first`.
+    """The largest t up to which bounds by pairings halve from each even t to the next, or less than
+    `first`.
 
-    From t to t + 2 they change by (k - t + 1)(k - t)/(t (t + 1)) · ((t + 1)/m)^q, at most k² (t + 1)^q/(t² m^q); over t
-    that falls and then rises, if at all, so its largest value is at an end.
+    From t to t + 2 they change by (k - t + 1)(k - t)/(t (t + 1)) · ((t + 1)/m)^q, at most k² (t +
+    1)^q/(t² m^q); over t that falls and then rises, if at all, so its largest value is at an end.
     """
 
     def halves(t: int) -> bool:
@@ -77,12 +79,15 @@ class _Terms:
         choose = self.log_factorial_keys - self._log_factorial(chosen) - self._log_factorial(self.keys - chosen)
         even = self._log_pairings(low) if pairings else min(self._log_pairings(low), self._log_cosh(low), Decimal(0))
         many = Decimal((high - low) // 2 + 1)
-        # Kept within the range of exp: below it, this adds a little more; above it, the bound exceeds 1 anyway.
+        # Kept within the range of exp: below it, this adds a little more; above it, the bound
+        # exceeds 1 anyway.
         log = min(max(choose + self.slots * even + _RAISED, Decimal(-100_000)), Decimal(100))
         return many * log.exp()
 
     def rest(self, first: int, last: int, known: Decimal) -> Decimal:
-        """A bound on the sum over even t in [first, last]: runs that double, cut in two until they add little."""
+        """A bound on the sum over even t in [first, last]: runs that double, cut in two until they
+        add little.
+        """
         runs, total, cuts = [], Decimal(0), 0
         low = first
         while low <= last:

@@ -1,7 +1,9 @@
-"""What is published about small counts: the paper's noisy bits in columns, and noisy symbols in cache-line blocks.
+"""What is published about small counts: the paper's noisy bits in columns, and noisy symbols in
+cache-line blocks.
 
-Privacy holds for every hash function that does not depend on the data, so the layout is chosen for memory: `Columns`
-is the paper's, with one hash function and one memory access per level; `Blocks` reads one cache line per lookup.
+Privacy holds for every hash function that does not depend on the data, so the layout is chosen for
+memory: `Columns` is the paper's, with one hash function and one memory access per level; `Blocks`
+reads one cache line per lookup.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Columns:
         return 8 * self.levels * (self.words_per_level + 4)
 
     def project(self, ids: Words, heights: Words, randomness: Randomness) -> tuple[Words, Words]:
-        """Steps (2) and (3) of ALP1-projection: fresh hash functions, unary bits, randomized response."""
+        """Steps (2) and (3) of ALP1-projection: fresh hash functions, unary bits, randomized
+        response.
+        """
         functions = draw_row_functions(randomness, self.levels)
         array = np.zeros(self.levels * self.words_per_level, np.uint64)
         _native.embed_columns(array, functions, self.rows, ids, heights)
@@ -64,7 +68,8 @@ class Columns:
         return _native.estimate_columns(array, functions, self.rows, ids)
 
     def _flip_digits(self) -> tuple[int, int]:
-        # Fewer digits if the probability allows: p = 1/4 needs two random words per word, not sixteen.
+        # Fewer digits if the probability allows: p = 1/4 needs two random words per word, not
+        # sixteen.
         denominator = self.flip_probability.denominator
         return self.flip_probability.numerator, denominator.bit_length() - 1
 
@@ -98,10 +103,12 @@ def zero_lines(lines: int) -> Words:
 
 @dataclass(frozen=True)
 class Blocks:
-    """Noisy symbols of a ladder in cache-line blocks: a key has one 512-bit block, and in it one cell per level.
+    """Noisy symbols of a ladder in cache-line blocks: a key has one 512-bit block, and in it one
+    cell per level.
 
-    The block is the high part of placement × blocks, so a range of placements is a range of blocks. Level j has
-    rows[j] cells in every block; two keys share a cell of level j with probability 1/(blocks · rows[j]).
+    The block is the high part of placement × blocks, so a range of placements is a range of blocks.
+    Level j has rows[j] cells in every block; two keys share a cell of level j with probability
+    1/(blocks · rows[j]).
     """
 
     ladder: Ladder
@@ -137,7 +144,9 @@ class Blocks:
         partition: Partition,
         part: int = 0,
     ) -> Words:
-        """The blocks of a part: every cell is a noisy symbol of the largest height among its keys. Ids ascend."""
+        """The blocks of a part: every cell is a noisy symbol of the largest height among its keys.
+        Ids ascend.
+        """
         first_seed, second_seed, row_seed = partition.seeds
         placed = ids
         if not self.hashed:
@@ -190,7 +199,9 @@ class Blocks:
         factor: float = 1.0,
         offset: float = 0.0,
     ) -> _native.BlockReader:
-        """Answer ids: factor · value + offset if stored, otherwise the value of the pattern, one of 2^bits."""
+        """Answer ids: factor · value + offset if stored, otherwise the value of the pattern, one of
+        2^bits.
+        """
         first, second, row = (int(seed) for seed in seeds)
         return _native.BlockReader(
             tables, parts, self._shape, self.blocks, self.hashed, first, second, row, values, factor, offset

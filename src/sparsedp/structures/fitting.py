@@ -1,14 +1,19 @@
-"""How many keys have which count, read off what a release publishes, and what that says about a single key.
+"""How many keys have which count, read off what a release publishes, and what that says about a
+single key.
 
-The density of keys over the logarithm of their count is a chain of straight lines between knots at 1, 2, 4, …, in
-logarithms too: a power law where the chain is straight. It is fitted by maximum likelihood to everything published:
+The density of keys over the logarithm of their count is a chain of straight lines between knots at
+1, 2, 4, …, in logarithms too: a power law where the chain is straight. It is fitted by maximum
+likelihood to everything published:
 
-- the table: how many stored values lie above T, with the chance that each count has of getting there,
-- the symbols of all cells, if there are any, which are mixtures over the largest height among the keys of a cell,
+- the table: how many stored values lie above T, with the chance that each count has of getting
+  there,
+- the symbols of all cells, if there are any, which are mixtures over the largest height among the
+  keys of a cell,
 - the number of keys, as far as it is known,
 
-with a penalty on bends. Symbols and tables say nothing about counts far below the noise; there the penalty continues
-the line, as heavy tails do. Everything here reads only what is published, so it costs no privacy.
+with a penalty on bends. Symbols and tables say nothing about counts far below the noise; there the
+penalty continues the line, as heavy tails do. Everything here reads only what is published, so it
+costs no privacy.
 """
 
 from __future__ import annotations
@@ -26,12 +31,13 @@ from .ladder import Level
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-# What a median may lose over all keys to serve the frequent ones: a share of its lead over the best rival.
+# What a median may lose over all keys to serve the frequent ones: a share of its lead over the best
+# rival.
 GIVEN_SHARE = 0.6
 TILTS = tuple(i / 4 for i in range(13))
 
-# Keys of count 1 for each one in a smooth law. If users are cut to a few keys, counts are thinned, and keys of many
-# different rare counts end up at 1.
+# Keys of count 1 for each one in a smooth law. If users are cut to a few keys, counts are thinned,
+# and keys of many different rare counts end up at 1.
 SINGLETONS = 2.0
 BEND = 0.15  # standard deviation of a bend, the change of the slope from one factor of two to the next
 USUAL_SLOPE, SLOPE_SPREAD = -0.7, 1.0  # of keys for each factor of two, if nothing else is known: Zipf's law
@@ -43,7 +49,9 @@ _MOST_LOG = 60.0
 
 
 def count_grid(fine: float, top: int, largest: int) -> Integers:
-    """Counts from 0: all small ones, then a sixteenth apart, up to `top` no further apart than `fine`."""
+    """Counts from 0: all small ones, then a sixteenth apart, up to `top` no further apart than
+    `fine`.
+    """
     grid = [0]
     while grid[-1] < max(top, 1):
         grid.append(min(grid[-1] + max(1, int(min(grid[-1] / 16, fine))), max(top, 1)))
@@ -60,7 +68,9 @@ class Evidence(Protocol):
         """The numbers."""
 
     def expected(self, keys: Floats) -> tuple[Floats, Floats]:
-        """The expectations for this many keys of each count, and their derivatives, a row for each number."""
+        """The expectations for this many keys of each count, and their derivatives, a row for each
+        number.
+        """
 
 
 @dataclass(frozen=True)
@@ -73,7 +83,9 @@ class Stored:
 
     @classmethod
     def count(cls, values: Integers, edges: Floats, reach: Floats, zeros: Floats) -> Stored:
-        """From values, edges, P[stored with at least an edge | count], and the number of absent keys stored so."""
+        """From values, edges, P[stored with at least an edge | count], and the number of absent
+        keys stored so.
+        """
         seen = np.histogram(values, np.append(edges, np.inf))[0]
         return cls(seen.astype(np.float64), _between(reach), _between(zeros))
 
@@ -100,7 +112,9 @@ class Cells:
         return cls(symbols.astype(np.float64), cells, laws[:-1] - laws[1:], laws[-1], unstored)
 
     def expected(self, keys: Floats) -> tuple[Floats, Floats]:
-        """Keys fall into cells at random, so P[no key of a cell is higher] = exp(-higher keys / cells)."""
+        """Keys fall into cells at random, so P[no key of a cell is higher] = exp(-higher keys /
+        cells).
+        """
         higher = np.cumsum((keys * self.unstored)[::-1])[::-1]
         at_most = np.exp(-higher / self.cells)
         falls = -at_most[:, None] * self.changes
@@ -178,7 +192,9 @@ def fit_keys(counts: Integers, size: Size, evidence: Sequence[Evidence]) -> Floa
 
 
 def quantiles(grid: Integers, joint: Floats, weights: Floats, level: float) -> Floats:
-    """The count at which the weights reach this share, for every outcome; joint is P[outcome | count], a row each."""
+    """The count at which the weights reach this share, for every outcome; joint is P[outcome |
+    count], a row each.
+    """
     cumulative = np.cumsum(joint * weights[:, None], axis=0)
     at = np.minimum((cumulative < level * cumulative[-1]).sum(axis=0), len(grid) - 1)
     found: Floats = grid[at].astype(np.float64)
@@ -188,10 +204,11 @@ def quantiles(grid: Integers, joint: Floats, weights: Floats, level: float) -> F
 def tilted(grid: Integers, joint: Floats, law: Floats, rate: float) -> Floats:
     """The weights whose medians err least on frequent keys, and over all keys less than any rival.
 
-    The posterior median has the least error over all keys, and achieves it by answering almost nothing for all but
-    the surest of the frequent ones: at four noise scales one key among many thousands may as well be a fluke. With the
-    weight (1 + count/scale)^t errors on frequent keys count for more: t = 1 is a mean over keys and over rows.
-    This takes the largest t that gives up no more than a share of the lead over dense noise and over a table alone.
+    The posterior median has the least error over all keys, and achieves it by answering almost
+    nothing for all but the surest of the frequent ones: at four noise scales one key among many
+    thousands may as well be a fluke. With the weight (1 + count/scale)^t errors on frequent keys
+    count for more: t = 1 is a mean over keys and over rows. This takes the largest t that gives up
+    no more than a share of the lead over dense noise and over a table alone.
     """
     unstored = joint.sum(axis=1)
     ratio = math.exp(-rate)

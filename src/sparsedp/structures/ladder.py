@@ -1,22 +1,27 @@
-"""The ladder: a count as a few noisy symbols, one per level, with integer thresholds and their exact loss.
+"""The ladder: a count as a few noisy symbols, one per level, with integer thresholds and their
+exact loss.
 
-ALP writes a count in unary, one noisy bit per level. A bit is a symbol with two values; the ladder has symbols of
-2, 4, 8, … values. A level that starts at count b and is V counts high sees clamp(count - b, 0, V), its *height*, so a
-step of the count is a step of only one level. Each height has a law over the level's symbols, given by cumulative
-integer thresholds, and the laws of neighbouring heights differ by a factor that is computed from them.
+ALP writes a count in unary, one noisy bit per level. A bit is a symbol with two values; the ladder
+has symbols of 2, 4, 8, … values. A level that starts at count b and is V counts high sees
+clamp(count - b, 0, V), its *height*, so a step of the count is a step of only one level. Each
+height has a law over the level's symbols, given by cumulative integer thresholds, and the laws of
+neighbouring heights differ by a factor that is computed from them.
 
-The laws spend the budget of every step fully (docs/privacy.md, "Ladder"). A symbol s stands for an *anchor* height
-t_s. At anchors the law is two-sided geometric with ratio a_s between the symbols s and s + 1, cut at the ends:
+The laws spend the budget of every step fully (docs/privacy.md, "Ladder"). A symbol s stands for an
+*anchor* height t_s. At anchors the law is two-sided geometric with ratio a_s between the symbols s
+and s + 1, cut at the ends:
 
     P[σ | t_s] = π_σ · Π a_i (i between s and σ),   π_σ = (1 - a_{σ-1} a_σ) / ((1 + a_{σ-1})(1 + a_σ)),
 
-with a = 0 beyond the ends; every ratio between neighbouring anchors is a_s or 1/a_s, for all outcomes. Between two
-anchors the mass g above s climbs as fast as each step's budget w allows, g → min(g e^w, 1 - (1 - g) e^-w), from g₀ to
-1 - g₀, which determines a_s = g₀/(1 - g₀), and π_σ = 1 - g₀ of the gap below σ - g₀ of the gap above. With two
-symbols this is the tightest rounding of ALP's bit.
+with a = 0 beyond the ends; every ratio between neighbouring anchors is a_s or 1/a_s, for all
+outcomes. Between two anchors the mass g above s climbs as fast as each step's budget w allows, g →
+min(g e^w, 1 - (1 - g) e^-w), from g₀ to 1 - g₀, which determines a_s = g₀/(1 - g₀), and π_σ = 1 -
+g₀ of the gap below σ - g₀ of the gap above. With two symbols this is the tightest rounding of ALP's
+bit.
 
-A ladder has thousands of masses, all of which follow from a few numbers: its `Recipe`, which is what a file holds.
-Masses are computed only with sums, products and quotients of doubles, which are the same on every machine.
+A ladder has thousands of masses, all of which follow from a few numbers: its `Recipe`, which is
+what a file holds. Masses are computed only with sums, products and quotients of doubles, which are
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -64,7 +69,9 @@ class Level:
 
     @cached_property
     def thresholds(self) -> npt.NDArray[np.uint64]:
-        """Row h, column s: a uniform word below it gives a symbol of at most s; the last symbol needs no threshold."""
+        """Row h, column s: a uniform word below it gives a symbol of at most s; the last symbol
+        needs no threshold.
+        """
         cumulative = [[sum(row[: s + 1]) for s in range(self.symbols - 1)] for row in self.masses]
         return np.array(cumulative, np.uint64)
 
@@ -74,7 +81,9 @@ class Level:
         return np.array(self.masses, np.uint64).astype(np.float64) / float(1 << self.word_bits)
 
     def step_ratios(self, height: int) -> tuple[Fraction, Fraction]:
-        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, rounded up slightly."""
+        """The largest P[s | h + 1]/P[s | h] and P[s | h]/P[s | h + 1] over all symbols, rounded up
+        slightly.
+        """
         low, high = self.masses[height], self.masses[height + 1]
         rising, falling = self._near_extremes[height]
         up = max((high[s] << RATIO_BITS) // low[s] for s in rising)
@@ -85,8 +94,8 @@ class Level:
     def _near_extremes(self) -> list[tuple[list[int], list[int]]]:
         """For each step, the symbols whose ratio may be the largest, upwards and downwards.
 
-        Floats only leave out symbols that cannot have it: a quotient of two rounded masses is off by less than 4e-16 of
-        itself, so the largest is within 1e-15 of the largest quotient.
+        Floats only leave out symbols that cannot have it: a quotient of two rounded masses is off
+        by less than 4e-16 of itself, so the largest is within 1e-15 of the largest quotient.
         """
         ratios = self.law[1:] / self.law[:-1]
         rising = ratios >= ratios.max(axis=1, keepdims=True) * (1 - 1e-14)
@@ -105,7 +114,9 @@ class Level:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a ladder is made from, besides the price of every step: e to the budget of a step, anchors and symbols."""
+    """What a ladder is made from, besides the price of every step: e to the budget of a step,
+    anchors and symbols.
+    """
 
     growth: float
     anchors: tuple[int, ...]
@@ -135,12 +146,16 @@ class Ladder:
 
     @classmethod
     def climb(cls, budgets: Sequence[float], bits: Sequence[int], word_bits: int = WORD_BITS) -> Ladder:
-        """The ladder with symbols of the given bits whose step from c to c + 1 loses about budgets[c]."""
+        """The ladder with symbols of the given bits whose step from c to c + 1 loses about
+        budgets[c].
+        """
         return cls(make_levels(np.exp(budgets), spread_anchors(budgets, count_gaps(bits)), bits, word_bits))
 
     @classmethod
     def grown(cls, factors: Matrix, recipe: Recipe) -> Ladder:
-        """The ladder of a recipe whose step from c to c + 1 multiplies no probability by more than factors[c]."""
+        """The ladder of a recipe whose step from c to c + 1 multiplies no probability by more than
+        factors[c].
+        """
         levels = make_levels(factors, recipe.anchors, recipe.bits, WORD_BITS)
         return cls(levels, replace(recipe, bits=recipe.bits[: len(levels)]))
 
@@ -156,7 +171,9 @@ class Ladder:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all masses, in 64-bit words: every machine must get the same from the recipe."""
+        """The SHA-256 of all masses, in 64-bit words: every machine must get the same from the
+        recipe.
+        """
         digest = hashlib.sha256()
         for level in self.levels:
             digest.update(np.array(level.masses, "<u8").tobytes())
@@ -194,7 +211,9 @@ def spread_anchors(budgets: Sequence[float] | Matrix, gaps: int) -> list[int]:
 
 
 def count_gaps(bits: Sequence[int]) -> int:
-    """The gaps between the anchors of all levels; the last anchor of a level is the first of the next."""
+    """The gaps between the anchors of all levels; the last anchor of a level is the first of the
+    next.
+    """
     return sum((1 << b) - 1 for b in bits)
 
 
@@ -235,16 +254,20 @@ def _products_from(ratios: Matrix, s: int) -> Matrix:
 
 
 def split_last(rows: Matrix, unused: int) -> Matrix:
-    """Spread the last symbol's mass over itself and the unused symbols, so that every symbol can occur."""
+    """Spread the last symbol's mass over itself and the unused symbols, so that every symbol can
+    occur.
+    """
     shares = np.repeat(rows[:, -1:] / (unused + 1), unused + 1, axis=1)
     return np.concatenate([rows[:, :-1], shares], axis=1)
 
 
 def fastest_climb(factors: Matrix) -> Matrix:
-    """g₀, …, g_n = 1 - g₀, where each step multiplies g and 1 - g by at most its factor, or its inverse.
+    """g₀, …, g_n = 1 - g₀, where each step multiplies g and 1 - g by at most its factor, or its
+    inverse.
 
-    A step by a factor f is limited by g while g <= 1/(1 + f), and by 1 - g after that. If the first m steps are limited
-    by g, the last value is 1 - (1 - g₀ F_m) F_m/F_n, with F the partial products; setting it to 1 - g₀ gives g₀.
+    A step by a factor f is limited by g while g <= 1/(1 + f), and by 1 - g after that. If the first
+    m steps are limited by g, the last value is 1 - (1 - g₀ F_m) F_m/F_n, with F the partial
+    products; setting it to 1 - g₀ gives g₀.
     """
     grown = np.cumprod(np.append(1.0, factors))
     starts = 1 / (grown + grown[-1] / grown)
@@ -260,10 +283,13 @@ def fastest_climb(factors: Matrix) -> Matrix:
 
 
 def whole_masses(rows: Matrix, word_bits: int) -> npt.NDArray[np.uint64]:
-    """Integers proportional to each row that sum to 2^word_bits, none so small that rounding changes ratios much."""
+    """Integers proportional to each row that sum to 2^word_bits, none so small that rounding
+    changes ratios much.
+    """
     scale = 1 << word_bits
     nearest = np.minimum(np.floor(rows * float(scale) + 0.5), scale * (1 - 2.0**-53))  # always below 2^64
-    # Whole numbers from 2^20 on are off by 5e-7 at most, which is little even for a step whose budget is 0.01.
+    # Whole numbers from 2^20 on are off by 5e-7 at most, which is little even for a step whose
+    # budget is 0.01.
     masses = np.maximum(nearest, max(1, scale >> 44)).astype(np.uint64)
     # 2^64 is zero in 64 bits; the largest mass of a row is large enough to absorb what is missing.
     missing = np.uint64(scale % (1 << 64)) - masses.sum(axis=1, dtype=np.uint64)

@@ -1,9 +1,10 @@
 """A sparse random linear system that hides a value at some keys and is uniform at all others.
 
-An array of slots of b bits; a key XORs one slot of each of q equal segments, chosen by hashing. If the rows of some
-keys are linearly independent over GF(2), the XORs at those keys can be prescribed, and a uniform solution gives every
-further key with an independent row a uniform XOR. `LinearSystem.dependence` bounds the probability, over the hash seed,
-that a further key's row depends on those of the others (docs/privacy.md, "Retrieval"). Hash values are assumed to be
+An array of slots of b bits; a key XORs one slot of each of q equal segments, chosen by hashing. If
+the rows of some keys are linearly independent over GF(2), the XORs at those keys can be prescribed,
+and a uniform solution gives every further key with an independent row a uniform XOR.
+`LinearSystem.dependence` bounds the probability, over the hash seed, that a further key's row
+depends on those of the others (docs/privacy.md, "Retrieval"). Hash values are assumed to be
 independent and uniform: SipHash under a fresh 128-bit key as a pseudorandom function.
 """
 
@@ -26,7 +27,8 @@ from .dependence import dependence
 MOST_REDRAWS = 16
 MOST_DEFECT = Fraction(1, 4)  # a second seed is then rarely needed
 
-# Slots per key that peeling needs, with a margin: beyond 1.222, 1.295, 1.425, 1.570, 1.722, 1.878 it stops early.
+# Slots per key that peeling needs, with a margin: beyond 1.222, 1.295, 1.425, 1.570, 1.722, 1.878
+# it stops early.
 SLOTS_PER_KEY = {3: 1.25, 4: 1.32, 5: 1.45, 6: 1.60, 7: 1.76, 8: 1.92}
 
 LARGEST_SEGMENT = 1 << 31
@@ -44,9 +46,12 @@ class LinearSystem:
 
     @classmethod
     def smallest(cls, keys: int, width: int, failure: Fraction) -> LinearSystem:
-        """The system with the least space whose further keys depend on others with probability at most `failure`."""
+        """The system with the least space whose further keys depend on others with probability at
+        most `failure`.
+        """
         best: LinearSystem | None = None
-        # Five slots are best in most cases: trying them first ends the search among the others early.
+        # Five slots are best in most cases: trying them first ends the search among the others
+        # early.
         for slots in sorted(SLOTS_PER_KEY, key=lambda slots: abs(slots - 5)):
             per_key = SLOTS_PER_KEY[slots]
             system = cls(slots, math.ceil(per_key * keys / slots) + 1, width, keys)
@@ -72,16 +77,22 @@ class LinearSystem:
 
     @property
     def dependence(self) -> Fraction:
-        """P[a given row is a sum of rows of the `keys` others], bounded: Σ_t C(keys, t - 1) P[t rows sum to zero]."""
+        """P[a given row is a sum of rows of the `keys` others], bounded: Σ_t C(keys, t - 1) P[t
+        rows sum to zero].
+        """
         return dependence(self.keys, self.slots, self.segment)
 
     @property
     def rank_defect(self) -> Fraction:
-        """P[the rows of the `keys` keys are dependent], bounded: C(keys, t) is at most keys/2 times C(keys, t - 1)."""
+        """P[the rows of the `keys` keys are dependent], bounded: C(keys, t) is at most keys/2 times
+        C(keys, t - 1).
+        """
         return min(Fraction(1), self.dependence * self.keys / 2)
 
     def draw(self, ids: Words, values: Words, randomness: Randomness) -> tuple[npt.NDArray[np.uint8], Words]:
-        """Packed slots whose XOR at each id is its value, and the seed; uniform slots if none of 16 seeds allows it."""
+        """Packed slots whose XOR at each id is its value, and the seed; uniform slots if none of 16
+        seeds allows it.
+        """
         for _ in range(MOST_REDRAWS):
             seed = randomness.words(2)
             packed = self._uniform(randomness)
@@ -114,7 +125,8 @@ class LinearSystem:
         lasts: Words,
         values: npt.NDArray[np.float64],
     ) -> _native.SlotReader:
-        """Answer ids: the stored value, or that of the bucket which the XOR falls into; `lasts` end the buckets.
+        """Answer ids: the stored value, or that of the bucket which the XOR falls into; `lasts` end
+        the buckets.
 
         There is a table, an array of slots and a seed for each part.
         """

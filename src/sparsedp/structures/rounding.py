@@ -1,8 +1,8 @@
 """Random rounding of reals to the grid of counts, and of counts to levels of the embedding.
 
-`LinearRounding` is step (1) of ALP1-projection: y = RandRound(count · slope), where slope = ε/α. The slope is a
-64-bit fixed-point number, so the rounding probability is exactly the fraction of count · slope, and the law is
-exactly linear in the count.
+`LinearRounding` is step (1) of ALP1-projection: y = RandRound(count · slope), where slope = ε/α.
+The slope is a 64-bit fixed-point number, so the rounding probability is exactly the fraction of
+count · slope, and the law is exactly linear in the count.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ MOST_LEVELS = 1 << 16
 
 @dataclass(frozen=True)
 class LinearRounding:
-    """A linear climb of one level every 1/slope counts, cut at `levels`; bits are flipped with `flip_probability`."""
+    """A linear climb of one level every 1/slope counts, cut at `levels`; bits are flipped with
+    `flip_probability`.
+    """
 
     slope_fixed: int
     levels: int
@@ -65,7 +67,9 @@ class LinearRounding:
 
     @property
     def step_loss(self) -> Decimal:
-        """The exact loss of one count, rounded up: ⌊W⌋ ln ρ + ln(1 + (ρ - 1) frac(W)), W = slope, ρ = (1 - p)/p."""
+        """The exact loss of one count, rounded up: ⌊W⌋ ln ρ + ln(1 + (ρ - 1) frac(W)), W = slope, ρ
+        = (1 - p)/p.
+        """
         odds = 1 / self.flip_probability - 1
         whole = math.floor(self.slope)
         with precise(ROUND_CEILING):
@@ -101,7 +105,9 @@ class LinearRounding:
 
 
 def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: Randomness) -> npt.NDArray[np.int64]:
-    """Each value as a random neighbouring multiple of the step, unbiased; `InputError` beyond 2^63 steps."""
+    """Each value as a random neighbouring multiple of the step, unbiased; `InputError` beyond 2^63
+    steps.
+    """
     cells = np.empty(len(values), np.int64)
     for piece in pieces(len(values)):
         words = randomness.words(piece.stop - piece.start)
@@ -116,9 +122,11 @@ def round_to_grid(values: npt.NDArray[np.float64], step: Fraction, randomness: R
 def round_sums_to_grid(
     values: npt.NDArray[np.float64], starts: npt.NDArray[np.int64], step: Fraction, randomness: Randomness
 ) -> npt.NDArray[np.int64]:
-    """The sums of the runs of values that begin at `starts`, each rounded once like one value of `round_to_grid`.
+    """The sums of the runs of values that begin at `starts`, each rounded once like one value of
+    `round_to_grid`.
 
-    Sums are exact except that every value loses up to 2^-64 of a cell; they are cut to ±2^61 after they are rounded.
+    Sums are exact except that every value loses up to 2^-64 of a cell; they are cut to ±2^61 after
+    they are rounded.
     """
     cells = np.empty(len(starts), np.int64)
     for piece in pieces(len(starts)):
@@ -132,10 +140,11 @@ def round_sums_to_grid(
 
 
 def round_integers(values: npt.NDArray[np.int64], step: int, randomness: Randomness) -> npt.NDArray[np.int64]:
-    """Each integer as a random neighbouring multiple of a step below 2^63, unbiased, in units of the step.
+    """Each integer as a random neighbouring multiple of a step below 2^63, unbiased, in units of
+    the step.
 
-    Integers may have been cut before: cutting positions never increases a distance, and the coin is that of the
-    position after the cut.
+    Integers may have been cut before: cutting positions never increases a distance, and the coin is
+    that of the position after the cut.
     """
     cells = np.empty(len(values), np.int64)
     for piece in pieces(len(values)):

@@ -15,7 +15,8 @@ from ..privacy.randomness import Randomness, Words, two_sided
 
 Counts = npt.NDArray[np.int64]
 
-# Counts saturate here and noise at twice this, so that clipping the sum is post-processing of unbounded noise.
+# Counts saturate here and noise at twice this, so that clipping the sum is post-processing of
+# unbounded noise.
 LARGEST_COUNT = 1 << 61
 
 MOST_TAIL_STEPS = 256  # periods of the noise up to a threshold; more could keep a reader busy for a long time
@@ -35,7 +36,9 @@ class Table:
 
     @cached_property
     def index(self) -> _native.Table:
-        """The table with a directory of its ids, made in one pass at first use, which also checks their order."""
+        """The table with a directory of its ids, made in one pass at first use, which also checks
+        their order.
+        """
         try:
             return _native.Table(self.ids, self.values)
         except ValueError as error:

@@ -1,9 +1,9 @@
 """The threshold stage: which keys are stored with a noisy value.
 
-`PureStage` is the paper's Threshold (Cormode et al.): noise on *every* key of the domain, zeros included, and a key
-is stored if its noisy value is at least T. `StableStage` is Threshold2 (Korolova et al.): noise on non-zero keys
-only, which costs δ. Both state their exact loss. Proofs: docs/privacy.md; exact tests:
-tests/mechanisms/test_exact_threshold.py.
+`PureStage` is the paper's Threshold (Cormode et al.): noise on *every* key of the domain, zeros
+included, and a key is stored if its noisy value is at least T. `StableStage` is Threshold2
+(Korolova et al.): noise on non-zero keys only, which costs δ. Both state their exact loss. Proofs:
+docs/privacy.md; exact tests: tests/mechanisms/test_exact_threshold.py.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def _noisy_values(
 
 @dataclass(frozen=True)
 class PureStage:
-    """Threshold: every key of the domain gets noise and is stored if it reaches `threshold`. Pure, for any domain."""
+    """Threshold: every key of the domain gets noise and is stored if it reaches `threshold`. Pure,
+    for any domain.
+    """
 
     noise: TwoSided
     threshold: int
@@ -63,7 +65,9 @@ class PureStage:
 
     @classmethod
     def plan(cls, rate: Decimal, domain: int, stored_zeros: Fraction) -> PureStage:
-        """The smallest threshold T >= 1 with at most `stored_zeros` zero keys stored in expectation."""
+        """The smallest threshold T >= 1 with at most `stored_zeros` zero keys stored in
+        expectation.
+        """
         noise = TwoSided.with_rate(rate)
         threshold = noise.smallest_tail(min(stored_zeros / domain, noise.one_side))
         return cls(noise, threshold, Passing.with_chance(noise.at_least(threshold)), domain)
@@ -76,12 +80,15 @@ class PureStage:
 
     @cached_property
     def step_loss(self) -> Decimal:
-        """The largest change of the log-probability of any output when one count changes by one, rounded up."""
+        """The largest change of the log-probability of any output when one count changes by one,
+        rounded up.
+        """
         excess = self.noise.magnitude
         with precise():
             low, high = map(log_bounds, self.passing.chance)
             log_chance = Interval(low.low, high.high)
-            # ln P[0 is stored with v] + λ v, to be compared with the same for counts of one and more
+            # ln P[0 is stored with v] + λ v, to be compared with the same for counts of one and
+            # more
             shift = log_bounds(excess.at_zero) + self.noise.rate * self.threshold
             zero = log_chance + shift + excess.deviation
         stored = zero.hull(self.noise.deviation).width
@@ -99,7 +106,9 @@ class PureStage:
     def select(
         self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
     ) -> Selection:
-        """Steps (1) and (2) of Threshold for all keys of a part, without looping over them; ids ascend."""
+        """Steps (1) and (2) of Threshold for all keys of a part, without looping over them; ids
+        ascend.
+        """
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
             values = add_noise(counts, self.noise, randomness)
@@ -135,9 +144,9 @@ class PureStage:
 class StableStage:
     """Threshold2: non-zero keys get noise and are stored if they reach `threshold`; costs δ.
 
-    Counts below `unit` (a power of two, at least the distance of neighbours; the paper's 1) are first rounded at
-    random to 0 or `unit`, so that a neighbour who spreads over many keys creates no more than one key's chance of
-    being stored. Neighbours are `distance` cells apart.
+    Counts below `unit` (a power of two, at least the distance of neighbours; the paper's 1) are
+    first rounded at random to 0 or `unit`, so that a neighbour who spreads over many keys creates
+    no more than one key's chance of being stored. Neighbours are `distance` cells apart.
     """
 
     noise: TwoSided
@@ -147,7 +156,9 @@ class StableStage:
 
     @classmethod
     def plan(cls, rate: Decimal, distance: Fraction, delta: Fraction) -> StableStage:
-        """The smallest threshold whose δ is within the given one and whose step loss covers "not stored"."""
+        """The smallest threshold whose δ is within the given one and whose step loss covers "not
+        stored".
+        """
         unit = smallest_unit(distance)
         lowest = cls(TwoSided.with_rate(rate), unit + 1, unit, distance)
         return replace(lowest, threshold=unit + lowest.noise.smallest_tail(delta / lowest.spread))._covered()
@@ -176,7 +187,9 @@ class StableStage:
 
     @cached_property
     def spread(self) -> Fraction:
-        """δ in units of `stored_chance`: L/U, or the growth of one key's chance beyond U if L is slightly above it."""
+        """δ in units of `stored_chance`: L/U, or the growth of one key's chance beyond U if L is
+        slightly above it.
+        """
         beyond = self.distance - self.unit
         if beyond <= 0:
             return self.distance / self.unit
@@ -191,7 +204,9 @@ class StableStage:
 
     @property
     def absence_is_covered(self) -> bool:
-        """Whether moving a count by one below `unit` changes P[not stored] by no more than the step loss."""
+        """Whether moving a count by one below `unit` changes P[not stored] by no more than the step
+        loss.
+        """
         change = self.stored_chance / (self.unit * (1 - self.stored_chance))
         return log_bounds(1 + change).high <= self.step_loss
 
@@ -206,7 +221,9 @@ class StableStage:
     def select(
         self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
     ) -> Selection:
-        """Threshold2: random rounding below `unit`, noise on the counts that are then non-zero, threshold."""
+        """Threshold2: random rounding below `unit`, noise on the counts that are then non-zero,
+        threshold.
+        """
 
         def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
             if self.unit > 1:
@@ -234,5 +251,7 @@ Stage: TypeAlias = PureStage | StableStage
 
 
 def smallest_unit(distance: Fraction) -> int:
-    """The smallest power of two that is at least the distance of neighbours, not counting the 2^-24 of quantisation."""
+    """The smallest power of two that is at least the distance of neighbours, not counting the 2^-24
+    of quantisation.
+    """
     return 1 << max(0, math.ceil(distance - QUANTISATION) - 1).bit_length()

@@ -1,14 +1,15 @@
 """Patterns of noisy symbols → values whose expectation is the count, for sums.
 
-A posterior mean is pulled towards its prior, and the pulls of many keys add up. Here every pattern p gets a value f(p)
-such that, over the noise, a key of count c is answered with c on average,
+A posterior mean is pulled towards its prior, and the pulls of many keys add up. Here every pattern
+p gets a value f(p) such that, over the noise, a key of count c is answered with c on average,
 
     P[stored | c] E[c + η | stored] + P[not stored | c] Σ_p P[p | c] f(p) = c      for every c,
 
-and of all such f one with little variance. If there are more counts than symbols, this cannot hold for all of them,
-but nearly does. The bias that is left, up to some hundredths of a noise scale, adds up over keys too, so every pattern
-also has a value that bounds it on average. Such an answer is a poor one for a single key, and may be negative.
-Everything here reads only what is published, so it costs no privacy.
+and of all such f one with little variance. If there are more counts than symbols, this cannot hold
+for all of them, but nearly does. The bias that is left, up to some hundredths of a noise scale,
+adds up over keys too, so every pattern also has a value that bounds it on average. Such an answer
+is a poor one for a single key, and may be negative. Everything here reads only what is published,
+so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def summands(decoder: Decoder, rate: float, threshold: int) -> Summands:
 def stored_moments(counts: npt.NDArray[np.int64], rate: float, threshold: int) -> tuple[Floats, Floats]:
     """E[v; v >= threshold] and E[v²; v >= threshold] of v = count + noise; a zero is never stored.
 
-    Beyond any t >= 1, on either side, the noise is t plus a geometric variable, with probability a^t/(1 + a).
+    Beyond any t >= 1, on either side, the noise is t plus a geometric variable, with probability
+    a^t/(1 + a).
     """
     a = np.exp(-rate)
     mean, square = a / (1 - a), a * (1 + a) / (1 - a) ** 2
@@ -71,7 +73,9 @@ def stored_moments(counts: npt.NDArray[np.int64], rate: float, threshold: int) -
 
 
 def _spread(grid: npt.NDArray[np.int64]) -> Floats:
-    """More weight on small counts, which are the most common, so that the remaining bias is about equal everywhere."""
+    """More weight on small counts, which are the most common, so that the remaining bias is about
+    equal everywhere.
+    """
     weights = np.ones(len(grid)) / (1 + grid)
     weights *= (1 - _ZERO_WEIGHT) / max(weights[1:].sum(), 1e-300)
     weights[0] = _ZERO_WEIGHT
@@ -80,7 +84,9 @@ def _spread(grid: npt.NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True)
 class _Inverse:
-    """The f with seen @ f = target of least second moment: f = M⁻¹ Sᵀ (S M⁻¹ Sᵀ)⁻¹ target, M the patterns' law."""
+    """The f with seen @ f = target of least second moment: f = M⁻¹ Sᵀ (S M⁻¹ Sᵀ)⁻¹ target, M the
+    patterns' law.
+    """
 
     scaled: Floats
     gram: Floats

@@ -25,7 +25,8 @@ COMMON = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 
-# Processes that live for a minute: they spend no time on optimising code or on threads for garbage collection.
+# Processes that live for a minute: they spend no time on optimising code or on threads for garbage
+# collection.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 os.environ["PYSPARK_PYTHON"] = sys.executable

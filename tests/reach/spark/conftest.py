@@ -1,4 +1,6 @@
-"""Spark in this process, a standalone cluster of two workers, and a Spark Connect server; all on loopback."""
+"""Spark in this process, a standalone cluster of two workers, and a Spark Connect server; all on
+loopback.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            # Spark warns about newer versions of its dependencies, and leaves sockets to the garbage collector.
+            # Spark warns about newer versions of its dependencies, and leaves sockets to the
+            # garbage collector.
             for warning in ("default::FutureWarning", "default::DeprecationWarning", "default::ResourceWarning"):
                 item.add_marker(pytest.mark.filterwarnings(warning))
             item.add_marker(pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning"))

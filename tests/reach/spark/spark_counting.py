@@ -56,7 +56,9 @@ def count(
     key_type: str = "as stored",
     domain: int | None = None,
 ) -> BoundedCounts:
-    """The sums of the pairs that Spark makes for a release; casting other types to text is up to the caller."""
+    """The sums of the pairs that Spark makes for a release; casting other types to text is up to
+    the caller.
+    """
     if key_type == "integer":
         raise InputError("keys are as they are stored")
     if key_type == "text":

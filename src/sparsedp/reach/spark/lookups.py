@@ -29,8 +29,8 @@ def lookup(
 ) -> DataFrame:
     """The DataFrame with three more columns: estimate, low, high.
 
-    A release of one file is sent to every executor once, as a file; a directory of parts is opened by its path. Keys
-    must not be null.
+    A release of one file is sent to every executor once, as a file; a directory of parts is opened
+    by its path. Keys must not be null.
     """
     check_columns(dict(df.dtypes), [key])
     taken = {"estimate", "low", "high"} & set(df.columns)
