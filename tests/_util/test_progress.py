@@ -13,10 +13,9 @@ import pytest
 import sparsedp
 from sparsedp._util import progress
 from sparsedp._util.progress import SHOWN_FROM, task
-from sparsedp.mechanisms import retrieval as retrieval_plan
+from sparsedp.mechanisms import retrieval
 from sparsedp.releasing import cells, inputs
-from sparsedp.structures import embedding, table
-from sparsedp.structures import linear_system as retrieval
+from sparsedp.structures import embedding, linear_system, thresholds
 
 
 class Terminal(io.StringIO):
@@ -61,7 +60,7 @@ def test_every_stage_of_a_release_is_finished(monkeypatch: pytest.MonkeyPatch, m
         stages.append((description, total, done))
         yield done.append
 
-    for module in (cells, embedding, inputs, retrieval, retrieval_plan, table):
+    for module in (cells, embedding, inputs, linear_system, retrieval, thresholds):
         assert module.task is progress.task
         monkeypatch.setattr(module, "task", recorded)
     keys = np.arange(300_000)

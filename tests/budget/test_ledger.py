@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sparsedp
 from ledgers import small
 from sparsedp.budget import ledger as ledger_module
 from sparsedp.budget.ledger import Entry, Ledger
@@ -260,3 +261,16 @@ def test_a_missing_ledger_is_not_made(path: Path) -> None:
         Ledger.create(path / "no" / "directory", epsilon=1)
     with pytest.raises(LedgerError, match="cannot be opened"):
         Ledger.open(path.parent)
+
+
+def test_a_remark_that_cannot_be_written_points_to_the_caller(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Catches a level that names a line of the library, where Python shows a warning once and nobody looks.
+    ledger = Ledger.create(tmp_path / "budget.db", epsilon=2)
+
+    def fail(*_: object) -> None:
+        raise LedgerError("no room")
+
+    monkeypatch.setattr(Ledger, "finish", fail)
+    with pytest.warns(UserWarning, match="built and debited") as seen:
+        sparsedp.release({"a": 1}, epsilon=1.0, nonzero=5, ledger=ledger)
+    assert [Path(one.filename).name for one in seen if "debited" in str(one.message)] == ["test_ledger.py"]

@@ -10,7 +10,7 @@ import pytest
 
 from fuzz import command_line
 from fuzz.targets import TARGETS, MutateBytes, findings
-from sparsedp.format import files
+from sparsedp.format import description
 from sparsedp.keys import arrow
 
 
@@ -51,7 +51,7 @@ def test_findings_have_a_target() -> None:
 
 
 def test_an_exception_of_another_type_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_check_guarantee", lambda plan, description: {}[plan])
+    monkeypatch.setattr(description, "_check_guarantee", lambda plan, description: {}[plan])
     with pytest.raises(KeyError):
         TARGETS["release_files"].check(next(TARGETS["release_files"].seeds()))
 

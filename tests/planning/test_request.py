@@ -15,6 +15,7 @@ import sparsedp
 from sparsedp import ParameterError
 from sparsedp.counting.request import Counting
 from sparsedp.mechanisms import MECHANISMS, MechanismOptions, layouts
+from sparsedp.mechanisms.alp import AlpPlan
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.planning.request import Request
 
@@ -85,6 +86,22 @@ def test_the_options_that_type_checkers_know_are_those_of_all_mechanisms() -> No
 def test_every_mechanism_says_which_privacy_it_has() -> None:
     assert all(plan.pure or plan.approximate for plan in MECHANISMS.values())
     assert [plan.row for plan in MECHANISMS.values()] == list(range(1, len(MECHANISMS) + 1))
+
+
+def test_two_mechanisms_cannot_have_one_name() -> None:
+    # Catches a copy of a mechanism that takes the place of the first.
+    with pytest.raises(TypeError, match="two mechanisms 'alp'"):
+        type("Another", (AlpPlan,), {"mechanism": "alp"})
+
+
+def test_a_parameter_that_a_function_does_not_take_is_not_offered() -> None:
+    with pytest.raises(ParameterError, match="this function does not take sizing_share"):
+        sparsedp.plan(1.0, nonzero=100, sizing_share=0.1)  # type: ignore[call-arg]
+
+
+def test_an_option_of_tight_alp_decides_for_it() -> None:
+    plan = sparsedp.plan(1.0, 1e-6, nonzero=10_000, bits_per_entry=50)
+    assert (plan.mechanism, plan.reason) == ("tight-alp", "approximate privacy, and it takes bits_per_entry")
 
 
 @pytest.mark.parametrize(("wrong", "meant"), [("nonzer", "nonzero"), ("sensitivty", "sensitivity"), ("alpa", "alpha")])

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,10 @@ from hypothesis import strategies as st
 import sparsedp
 from sparsedp import Release
 from sparsedp.mechanisms import MECHANISMS
+from sparsedp.planning.drafts import draft
+from sparsedp.planning.request import Request
 from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, reproducible_for_tests
+from sparsedp.releasing.building import publish
 from sparsedp.structures.table import LARGEST_COUNT
 
 DOMAIN = 50
@@ -280,3 +284,10 @@ def test_threads_that_share_a_stream_never_get_the_same_words() -> None:
     together = sorted(word for mine in drawn for word in mine)
     assert together == sorted(ReproducibleRandomness(11).words(threads * draws * size).tolist())
     assert len(set(together)) == threads * draws * size
+
+
+def test_a_draft_must_cover_the_bounds_that_counts_were_made_with() -> None:
+    # Catches a caller inside of the package that makes a draft for other bounds than it counts with.
+    counts = sparsedp.count(pa.table({"k": ["a", "b"], "u": [1, 1]}), key="k", user="u", max_keys_per_user=4)
+    with pytest.raises(AssertionError, match="promises more privacy"):
+        publish(draft(Request(epsilon=1.0, mechanism="threshold")), counts, None, None, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -358,3 +358,23 @@ def test_values_are_accepted_exactly_as_long_as_their_cells_fit_in_63_bits(step:
 def test_rounding_refuses_what_does_not_fit_by_itself() -> None:
     with pytest.raises(InputError, match=r"at position 1 is 2\^63 steps or more; use a larger step than 0.25"):
         round_to_grid(np.array([1.0, 2.0**62]), Fraction(1, 4), ReproducibleRandomness(0))
+
+
+class Column:
+    """A column of a library that is not known here: to make an array of it would round."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def to_numpy(self) -> np.ndarray:
+        return np.array(self.values)
+
+
+@pytest.mark.parametrize("values", [[2**62 + 1, 1.0, 2], [True, 2.5, 3]])
+def test_values_of_an_unknown_column_are_taken_one_by_one(values: list[Any]) -> None:
+    # Catches an array that another library makes, of one type: a neighbour's count could move by a thousand.
+    with pytest.raises(InputError, match="value at position 0 must be"):
+        sparsedp.release((["a", "b", "c"], Column(values)), epsilon=1.0, step=0.5)

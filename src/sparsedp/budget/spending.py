@@ -35,8 +35,10 @@ def account_of(ledger: LedgerLike, dataset: str) -> Account:
 
 
 @contextmanager
-def spending(account: Account | None, epsilon: float, delta: float, mechanism: str) -> Iterator[None]:
-    """Debit the account before the block draws noise; if the block fails, the debit stays and the error says so."""
+def spending(
+    account: Account | None, epsilon: float, delta: float, mechanism: str, stacklevel: int = 4
+) -> Iterator[None]:
+    """Debits the account before its block draws noise; if the block fails, the debit stays and the error says so."""
     if account is None:
         yield
         return
@@ -55,6 +57,6 @@ def spending(account: Account | None, epsilon: float, delta: float, mechanism: s
         ledger.finish(receipt, "built")
     except LedgerError as error:  # the release is debited, and must not be lost for a missing remark
         warnings.warn(
-            f"the release is built and debited, but entry {receipt.id} does not record that it was built: {error}",
-            stacklevel=4,
+            f"the release is built and debited, but entry {receipt.id} does not say that it was built: {error}",
+            stacklevel=stacklevel,
         )

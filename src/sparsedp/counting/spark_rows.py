@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 INTEGER_TYPES = SPARK_INTEGERS
-KEY_KINDS: dict[str, KeyKind] = {"string": "text", "binary": "bytes", **dict.fromkeys(INTEGER_TYPES, "integer")}
+KIND_OF_TYPE: dict[str, KeyKind] = {"string": "text", "binary": "bytes", **dict.fromkeys(INTEGER_TYPES, "integer")}
 _COMBINED_ROWS = 1 << 20
 _HASHED = "part int, id bigint, n bigint"
 
@@ -47,7 +47,7 @@ class Query:
         key, user, value = counting.key, counting.user, counting.value
         types = dict(df.dtypes)
         check_columns(types, counting.columns)
-        if query.key_type not in KEY_KINDS:
+        if query.key_type not in KIND_OF_TYPE:
             raise InputError(
                 f"column {key!r} has {query.key_type} values, and keys must be text, bytes or 64-bit integers; "
                 f"cast it, for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
@@ -79,8 +79,8 @@ class Query:
 
         return functions.col("`" + name.replace("`", "``") + "`")
 
-    def faults(self, domain: int | None = None) -> dict[str, Column]:
-        """What may be wrong with a row, and the expression that detects it."""
+    def wrong_rows(self, domain: int | None = None) -> dict[str, Column]:
+        """What may be wrong with a row, and the expression that tells."""
         from pyspark.sql import functions
 
         nullable = {field.name for field in self.df.schema.fields if field.nullable}
@@ -107,7 +107,7 @@ class Query:
         """`InputError` with the number of bad rows, if there are any. This takes one scan, or none if no row can be."""
         from pyspark.sql import functions
 
-        faults = self.faults(domain)
+        faults = self.wrong_rows(domain)
         if not faults:
             return
         counts = [functions.count(functions.when(fault, 1)).alias(f"n{at}") for at, fault in enumerate(faults.values())]

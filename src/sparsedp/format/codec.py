@@ -43,8 +43,8 @@ class Checked(Protocol):
 
 
 @dataclass(frozen=True)
-class Source:
-    """What a value is decoded from, besides its JSON."""
+class Encoded:
+    """What a value is decoded from, beside its JSON."""
 
     version: int  # of the format
     matrices: Arrays  # by their place; removed once they are used
@@ -89,12 +89,12 @@ def encode_scalar(value: Any) -> Any:
 
 
 def decode_plan(cls: type, value: Any, place: str, version: int, matrices: Arrays) -> Any:
-    """The plan of a file of this format, or `FormatError`; the matrices it uses are removed from `matrices`."""
-    source = Source(version, matrices, {})
+    """The plan of a file of this format, or `FormatError`; the matrices it takes are removed from `matrices`."""
+    source = Encoded(version, matrices, {})
     return _decode_dataclass(cls, value, place, source, source.plan)
 
 
-def decode(hint: Any, value: Any, place: str, source: Source) -> Any:
+def decode(hint: Any, value: Any, place: str, source: Encoded) -> Any:
     """The value of the hinted type, or `FormatError`."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         return _decode_union(hint, value, place, source)
@@ -110,7 +110,7 @@ def decode(hint: Any, value: Any, place: str, source: Source) -> Any:
     return _decode_scalar(hint, value, place)
 
 
-def _decode_union(hint: Any, value: Any, place: str, source: Source) -> Any:
+def _decode_union(hint: Any, value: Any, place: str, source: Encoded) -> Any:
     options = typing.get_args(hint)
     if value is None and type(None) in options:
         return None
@@ -124,8 +124,8 @@ def _decode_union(hint: Any, value: Any, place: str, source: Source) -> Any:
     return decode(only, value, place, source)
 
 
-def _decode_recipe(value: dict[str, Any], place: str, source: Source) -> Ladder:
-    """The ladder of a recipe, with its masses checked against their digest."""
+def _decode_recipe(value: dict[str, Any], place: str, source: Encoded) -> Ladder:
+    """The ladder of a recipe, its masses checked against their digest."""
     check_names(value, {"recipe", "sha256"}, place)
     recipe: Recipe = decode(Recipe, value["recipe"], f"{place}.recipe", source)
     stage = source.plan.get("stage")
@@ -139,7 +139,7 @@ def _decode_recipe(value: dict[str, Any], place: str, source: Source) -> Ladder:
     return ladder
 
 
-def _decode_dataclass(cls: type, value: Any, place: str, source: Source, decoded: dict[str, Any]) -> Any:
+def _decode_dataclass(cls: type, value: Any, place: str, source: Encoded, decoded: dict[str, Any]) -> Any:
     hints = dict(_hints(cls))
     of_matrices = {name for name, hint in hints.items() if hint == _MATRIX}
     if not isinstance(value, dict):

@@ -17,8 +17,7 @@ import numpy as np
 from ..errors import FormatError
 from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace
 from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
-from .codec import Source as Encoded
-from .codec import check_names, decode, decode_plan, encode, encode_scalar
+from .codec import Encoded, check_names, decode, decode_plan, encode, encode_scalar
 from .container import Container, checksums
 
 FORMAT = 2
@@ -179,8 +178,10 @@ def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind
         raise FormatError(f"{HEADER_NAME} must have no arrays except those of the plan and those that all parts share")
     pieces = [part.arrays for part in parts] or [own]
     each = plan.releases * (len(shapes) + (0 if parts else len(shared_shapes)))
-    shared = [take(own, shared_shapes, side) for side in range(plan.releases)]
-    sides = tuple(tuple(take(piece, shapes, side) | shared[side] for piece in pieces) for side in range(plan.releases))
+    shared = [arrays_of(own, shared_shapes, side) for side in range(plan.releases)]
+    sides = tuple(
+        tuple(arrays_of(piece, shapes, side) | shared[side] for piece in pieces) for side in range(plan.releases)
+    )
     if any(len(piece) != each for piece in pieces):
         raise FormatError("there are arrays that the mechanism does not have")
     for side_parts in sides:
@@ -222,8 +223,8 @@ def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
             raise FormatError(f"the file states {name} = {stated!r:.40}, but its thresholds guarantee {value!r}")
 
 
-def take(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Arrays:
-    """The arrays of one side, with the types and shapes that the plan requires."""
+def arrays_of(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Arrays:
+    """The arrays of one side, of the types and shapes that the plan has."""
     taken: Arrays = {}
     for name, (dtype, shape) in shapes.items():
         label = (_NEGATIVE if side else "") + name

@@ -34,6 +34,7 @@ from .description import (
     HEADER_NAME,
     Contents,
     Kind,
+    arrays_of,
     check_description,
     contents_of,
     described,
@@ -44,7 +45,6 @@ from .description import (
     prefixed,
     refuse,
     shared_arrays,
-    take,
 )
 
 
@@ -100,7 +100,7 @@ def finish_parts(directory: Path, plan: Plan, space: KeySpace, reproducible: boo
     sides: tuple[Parts, ...] = ()
     if plan.shared_shapes:  # shared arrays follow from what each part has published
         pieces = [read(directory / part_name(part)).arrays for part in range(len(digests))]
-        built = (tuple(take(piece, plan.array_shapes, side) for piece in pieces) for side in range(plan.releases))
+        built = (tuple(arrays_of(piece, plan.array_shapes, side) for piece in pieces) for side in range(plan.releases))
         sides = tuple(plan.completed(side) for side in built)
     _write_header(directory, Contents(plan, space, sides, reproducible), digests)
 

@@ -74,8 +74,8 @@ class Plan(ABC):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "mechanism" in cls.__dict__:
-            REGISTERED[cls.mechanism] = cls
+        if "mechanism" in cls.__dict__ and REGISTERED.setdefault(cls.mechanism, cls) is not cls:
+            raise TypeError(f"there are two mechanisms {cls.mechanism!r}")
 
     @classmethod
     @abstractmethod

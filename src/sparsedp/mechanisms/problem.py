@@ -21,7 +21,7 @@ from ..structures.thresholds import PureStage, Stage
 STAGE_MISFIT = "the threshold stage must be for the domain and the neighbours of the problem"
 
 _LARGEST_EPSILON = 1e6
-_MOST_PARTS = 1 << 20
+MOST_PARTS = 1 << 20
 
 # Fields that files omit if they have their default: they are newer than the first files.
 LEFT_OUT = {"left_out": True}
@@ -146,7 +146,7 @@ class Problem:
             yield "only a size whose keys are counted is bounded"
         if self.keep_keys and not (self.hashed and self.delta > 0):
             yield "only hashed keys are kept, and only with a delta"
-        if not 1 <= self.parts <= _MOST_PARTS:
+        if not 1 <= self.parts <= MOST_PARTS:
             yield "parts must be in 1..2^20"
 
     def _loss_of_size(self, noise: TwoSided) -> Decimal:

@@ -46,6 +46,7 @@ from .threshold import TABLE_ENTRY_NBYTES, check_stored_zeros
 
 # For each non-zero key, or each key of an estimated size, in which keys far below the noise count as fractions.
 DEFAULT_BITS, EFFECTIVE_BITS = 40.0, 48.0
+MOST_BITS = 4096
 STORED_ZERO_SHARE = 0.005
 _FINE_GRID = 800  # counts of a decoder
 VALUE_BITS = 16
@@ -99,9 +100,10 @@ class TightAlpPlan(DivisiblePlan):
 
     @classmethod
     def check(cls, problem: Problem, **options: Any) -> None:
-        """The smallest size has the highest threshold, so nothing that is accepted here is refused later."""
-        if options.get("target_error") is not None:  # only a search can tell whether it is possible
+        """The threshold of the smallest size is the highest one, so a larger size is not refused later."""
+        if options.get("target_error") is not None:  # which only a search can tell
             cls.create(problem, **options)
+            return
         if options.get("bits_per_entry") is not None:
             _check_bits(options["bits_per_entry"])
         cls._stage(problem, options.get("stored_zeros"), options.get("threshold_rule", "tight"))
@@ -339,6 +341,8 @@ class TightAlpPlan(DivisiblePlan):
 def _check_bits(bits_per_entry: float) -> float:
     if check_number("bits_per_entry", bits_per_entry) <= 0:
         raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
+    if bits_per_entry > MOST_BITS:
+        raise ParameterError(f"bits_per_entry must be at most {MOST_BITS}, got {bits_per_entry}; 40 to 100 are of use")
     return float(bits_per_entry)
 
 

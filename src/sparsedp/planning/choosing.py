@@ -6,30 +6,32 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
 from ..errors import ParameterError
-from ..mechanisms import Plan, Problem, create_plan
+from ..mechanisms import Plan, Problem, create_plan, mechanism_named
 from ..mechanisms.base import HEADER_NBYTES
 from ..mechanisms.laplace import LARGEST_DOMAIN
 from ..mechanisms.support import LARGEST_SHARE
 from ..mechanisms.tight_alp import DEFAULT_BITS
 from ..privacy.neighbours import Neighbours, shown
 
-# Dense counters for up to this many keys take at most 8 MiB and have the least error, so they are preferred.
+# With δ > 0, the error of the first is worth up to `MOST_TIMES` the space of the second.
+PREFERRED, SMALLER = "retrieval", "tight-alp"
+MOST_TIMES = 3
+
+# Dense counters up to this many keys take at most 8 MiB and have the least error: prefer them.
 SMALL_DOMAIN = 1 << 20
 
 # Below this, the slots of `retrieval` would need more than 64 bits.
 SMALLEST_RETRIEVAL_DELTA = 1e-14
 
-# `auto` prefers `retrieval` for its error unless it takes more than this many times the space of `tight-alp`.
-MOST_TIMES = 3
-
 FINEST_CELL_LOSS = Fraction(1, 100)
 
 
-def choose_mechanism(problem: Problem) -> tuple[str, str]:
+def choose_mechanism(problem: Problem, options: Iterable[str] = ()) -> tuple[str, str]:
     """The paper's suggestions to practitioners: a mechanism, and why."""
     if not problem.hashed and problem.domain <= SMALL_DOMAIN and problem.parts == 1:
         return "laplace", f"a domain of {problem.domain} keys is small enough to store every noisy count"
@@ -38,8 +40,11 @@ def choose_mechanism(problem: Problem) -> tuple[str, str]:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
     if problem.keep_keys:
         return "tight-alp", "small error at every count, and a table of stored keys that may be named"
+    takes = [option.name for option in mechanism_named(SMALLER).options if option.name in options]
+    if problem.delta > SMALLEST_RETRIEVAL_DELTA and takes:
+        return SMALLER, f"approximate privacy, and it takes {' and '.join(takes)}"
     if problem.delta > SMALLEST_RETRIEVAL_DELTA:
-        return "retrieval", "a sparse vector in a large domain, approximate privacy: the error of noise on every key"
+        return PREFERRED, "a sparse vector in a large domain, approximate privacy: the error of noise on every key"
     kind = "tiny delta" if problem.delta else "pure privacy"
     return "tight-alp", f"a sparse vector in a large domain, {kind}: small error at every count"
 
@@ -59,7 +64,7 @@ def weighed(plan: Plan, problem: Problem) -> Plan:
     `problem` is the one that `tight-alp` would have, including what has been spent.
     """
     nbytes = plan.nbytes
-    if plan.mechanism != "retrieval" or nbytes is None or problem.entries is None:
+    if plan.mechanism != PREFERRED or nbytes is None or problem.entries is None:
         return plan
     if problem.nonzero is not None and problem.sizing_noise is not None and not problem.bounded:
         # With a margin, so that it is rarely too small.
@@ -67,9 +72,9 @@ def weighed(plan: Plan, problem: Problem) -> Plan:
     times = nbytes / (HEADER_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
     if times <= MOST_TIMES:
         return plan
-    reason = f"approximate privacy for few keys: retrieval would take {times:.0f} times the space"
+    reason = f"approximate privacy for few keys: {PREFERRED} would take {times:.0f} times the space"
     try:
-        return create_plan("tight-alp", reason, problem, {})
+        return create_plan(SMALLER, reason, problem, {})
     except ParameterError:  # a ladder would be too high
         return plan
 

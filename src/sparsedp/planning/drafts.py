@@ -11,9 +11,8 @@ from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..mechanisms import Plan, Problem, Sizing, check_options, create_plan, mechanism_named
-from ..mechanisms.tight_alp import TightAlpPlan
 from ..privacy.randomness import Randomness
-from .choosing import choose_mechanism, on_its_grid, weighed
+from .choosing import PREFERRED, SMALLER, choose_mechanism, on_its_grid, weighed
 from .request import Request
 
 
@@ -31,8 +30,8 @@ class Draft:
 
     @property
     def label(self) -> str:
-        """The mechanism, as recorded in the ledger."""
-        return f"{self.name} or tight-alp" if self.undecided else self.name
+        """The mechanism, for the books."""
+        return f"{self.name} or {SMALLER}" if self.undecided else self.name
 
     @cached_property
     def plan(self) -> Plan:
@@ -59,9 +58,9 @@ class Draft:
         mechanism_named(self.name).check(self._smallest, **self.request.options)
 
     def draw_partition(self, randomness: Randomness) -> Partition:
-        """Which key belongs to which part, whichever mechanism the size leads to."""
-        # The parts of hashed keys are ranges of fingerprints; the seeds are for the blocks of tight-alp.
-        mechanism = TightAlpPlan if self.undecided else mechanism_named(self.name)
+        """Which key belongs to which part, whatever mechanism the size will decide for."""
+        # The parts of hashed keys are ranges of them, and the seeds are for the blocks of tight-alp.
+        mechanism = mechanism_named(SMALLER if self.undecided else self.name)
         return mechanism.draw_partition(self.problem, randomness)
 
     def builds_what_it_counted(self, plan: Plan) -> bool:
@@ -72,30 +71,36 @@ class Draft:
 def draft(request: Request) -> Draft:
     """The draft of a request, with its size open if it has to be estimated; or `ParameterError`."""
     if request.mechanism != "auto":
-        return _draft(request, request.mechanism, Plan.reason)
-    name, reason = choose_mechanism(request.problem)
+        return _planned(_draft(request, request.mechanism, Plan.reason))
+    name, reason = choose_mechanism(request.problem, request.options)
+    drafted = _draft(request, name, reason)
     try:
-        return _draft(request, name, reason)
+        return _planned(drafted)
     except ParameterError:
-        if name != "retrieval":
+        if name != PREFERRED:
             raise
-        # The other mechanism may have a plan, or its error says what is wrong.
-        return _draft(request, "tight-alp", "approximate privacy, for which retrieval has no plan")
+        # The other one may have a plan, or says what is wrong.
+        return _planned(_draft(request, SMALLER, f"approximate privacy, for which {PREFERRED} has no plan"))
 
 
 def _draft(request: Request, name: str, reason: str) -> Draft:
-    mechanism, auto = mechanism_named(name), request.mechanism == "auto"
+    mechanism = mechanism_named(name)
     problem = on_its_grid(request.problem, mechanism, request.share)
     sizing = mechanism.sizing(problem, request.share)
-    if sizing is not None and problem.entries is None:
-        # If real values are rounded, the number of keys and the build of `retrieval` share their coins: no choice then.
-        free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
-        open_draft = Draft(request, problem, name, reason, sizing, auto and name == "retrieval" and free)
-        open_draft.check()
-        return open_draft
-    public = Draft(request, problem, name, reason, sizing)
-    plan = public.plan
-    chosen = weighed(plan, problem) if auto else plan
-    if chosen is not plan:  # the size is public, so this decision costs nothing
+    # Where real values are rounded, the number and what `retrieval` is built from have the same coins: no choice.
+    free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
+    undecided = request.mechanism == "auto" and name == PREFERRED and problem.entries is None and free
+    return Draft(request, problem, name, reason, sizing, undecided)
+
+
+def _planned(drafted: Draft) -> Draft:
+    """The draft, checked; with its plan if its size is public."""
+    request, problem = drafted.request, drafted.problem
+    if drafted.sizing is not None and problem.entries is None:
+        drafted.check()
+        return drafted
+    plan = drafted.plan
+    chosen = weighed(plan, problem) if request.mechanism == "auto" else plan
+    if chosen is not plan:  # the public size decides, and costs nothing
         return Draft(request, problem, chosen.mechanism, chosen.reason, None, ready=chosen)
-    return replace(public, ready=plan)
+    return replace(drafted, ready=plan)

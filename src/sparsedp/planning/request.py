@@ -16,11 +16,11 @@ from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import HASHED_DOMAIN
 from ..mechanisms import MECHANISMS, Problem
+from ..mechanisms.problem import MOST_PARTS
 from ..privacy.contributions import BoundedCounts, Contribution
 from ..privacy.neighbours import Neighbours
 from ..privacy.numbers import check_delta, check_epsilon, positive_fraction, whole_number
 
-MOST_PARTS = 1 << 20
 KEPT_INTEGERS = "keep_keys is for hashed keys; integers of a domain are stored as they are anyway"
 
 
@@ -58,9 +58,12 @@ class Request:
         declared = {option.name for mechanism in MECHANISMS.values() for option in mechanism.options}
         parameters = {own.name for own in fields(self)} - {"options", "contribution"}
         for name in self.options.keys() - declared:
+            what = f"mechanism {self.mechanism!r} has no option {name!r}"
+            if name in parameters:
+                raise ParameterError(f"{what}, and this function does not take {name}")
             if near := difflib.get_close_matches(name, parameters, n=1, cutoff=0.7):
-                raise ParameterError(f"mechanism {self.mechanism!r} has no option {name!r}; did you mean {near[0]!r}?")
-        _ = self.problem  # computing it checks it
+                raise ParameterError(f"{what}; did you mean {near[0]!r}?")
+        _ = self.problem  # which is checked
 
     @cached_property
     def share(self) -> float | None:
@@ -114,6 +117,14 @@ class Request:
         if self.step is None and distance < 1:
             raise ParameterError(f"sensitivity must be at least 1 (one count), got {stated}")
         return Neighbours(distance, cell, real=self.step is not None)
+
+    def covers(self, counts: BoundedCounts) -> bool:
+        """Whether the request promises no more than the bounds that counts were made with allow."""
+        signed = self.problem.signed or not counts.signed
+        far = counts.contribution.total <= self.problem.neighbours.sensitivity
+        return (
+            far and signed and counts.step == (self.problem.neighbours.step if self.problem.neighbours.real else None)
+        )
 
 
 def _as_counted(counts: BoundedCounts, asked: Mapping[str, Any]) -> dict[str, Any]:

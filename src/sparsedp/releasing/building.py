@@ -15,13 +15,14 @@ from ..errors import OverloadWarning
 from ..format.files import check_new, finish_parts, new_directory, write_part
 from ..keys.columns import rereadable_keys
 from ..keys.hashing import KeyKind, KeySpace, Partition
+from ..mechanisms import Sizing
 from ..planning.drafts import Draft, draft
 from ..planning.request import Request
 from ..privacy.contributions import as_bounded
 from ..privacy.randomness import Randomness, Words, fresh_randomness
 from .cells import NamedSums, Rows, Sums, distinct_rows
 from .inputs import CountsLike, Pairs, check_key_type, check_row, key_ids, read_pairs
-from .parts import planned
+from .parts import PartWork, planned
 from .published import Release, load
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def publish(
     if path is not None:
         check_new(path, drafted.problem.parts)
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
-    with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
+    with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label, stacklevel=5):
         return _build(drafted, data, path)
 
 
@@ -135,8 +136,11 @@ class _Data:
 
     @classmethod
     def read(cls, counts: CountsLike, key_kind: KeyKind | None, drafted: Draft) -> _Data:
-        """The data, or `InputError` with the position of what is malformed."""
-        problem = drafted.request.problem  # values are on the grid of the request, not on that of the mechanism
+        """`InputError` with the position of what is malformed."""
+        problem = drafted.request.problem  # values come on the grid of the request, whatever grid the mechanism has
+        bounded = as_bounded(counts)
+        if bounded is not None and not drafted.request.covers(bounded):
+            raise AssertionError("the draft promises more privacy than the bounds that the counts were made with")
         pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
         if problem.keep_keys:  # ids and names come from the same rows
             pairs = replace(pairs, keys=rereadable_keys(pairs.keys))
@@ -145,18 +149,19 @@ class _Data:
         ids, space = key_ids(pairs, space, key_kind)
         return cls(pairs, ids, space, distinct_rows(ids, pairs.keys) if problem.keep_keys else None, randomness)
 
-    def by_part(self, partition: Partition) -> list[Sums]:
-        """The sums of each part's keys."""
+    def by_part(self, partition: Partition) -> list[Any]:
+        """The rows of each part's keys."""
         if partition.parts == 1:
-            return [self._sums(slice(None) if self.rows is None else self.rows)]
+            return [slice(None) if self.rows is None else self.rows]
         part_of = partition.part_of(self.ids if self.rows is None else self.ids[self.rows])
         order = np.argsort(part_of, kind="stable")  # stable: ids that ascend still ascend within a part
         edges = np.searchsorted(part_of[order], np.arange(1, partition.parts))
         del part_of
         rows = order if self.rows is None else self.rows[order]
-        return [self._sums(own) for own in np.split(rows, edges)]
+        return np.split(rows, edges)
 
-    def _sums(self, rows: Any) -> Sums:
+    def sums(self, rows: Any) -> Sums:
+        """The values of some rows, those of equal ids together."""
         values, unit = self.pairs.values, self.pairs.unit
         if self.rows is not None:
             return NamedSums.of_rows(self.ids, values, unit, self.pairs.keys, rows)
@@ -167,17 +172,22 @@ def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
     """Build one part after the other; with a path, its arrays are on disk before the next part is built."""
     randomness, space = data.randomness, data.space
     partition = drafted.draw_partition(randomness)
-    sums = data.by_part(partition)
-    plan, work = planned(
-        drafted, randomness, partition, lambda work, sizing: [work.size(at, own, sizing) for at, own in enumerate(sums)]
-    )
-    parts = range(partition.parts)
-    if path is not None and len(parts) > 1:
+    shares = data.by_part(partition)
+    sorted_already: list[Sums] = []  # for the size
+
+    def sizes(work: PartWork, sizing: Sizing) -> list[int]:
+        sorted_already.extend(map(data.sums, shares))
+        return [work.size(part, sums, sizing) for part, sums in enumerate(sorted_already)]
+
+    plan, work = planned(drafted, randomness, partition, sizes)
+    each = (sorted_already.pop(0) if sorted_already else data.sums(rows) for rows in shares)
+    built_parts = (work.build(part, sums) for part, sums in enumerate(each))
+    if path is not None and partition.parts > 1:
         with new_directory(path) as directory:
-            digests = [write_part(directory, part, len(parts), work.build(part, sums.pop(0))) for part in parts]
+            digests = [write_part(directory, part, partition.parts, sides) for part, sides in enumerate(built_parts)]
             finish_parts(directory, plan, space, randomness.reproducible, digests)
         return load(path, allow_reproducible=randomness.reproducible)
-    sides = tuple(plan.completed(side) for side in zip(*(work.build(part, sums.pop(0)) for part in parts), strict=True))
+    sides = tuple(plan.completed(side) for side in zip(*built_parts, strict=True))
     built = Release(plan.observed(sides[0]), space, sides, randomness.reproducible)
     if path is None:
         return built

@@ -63,9 +63,13 @@ def planned(
     `count` returns the `PartWork.size` of every part, computed here one after the other or on many machines.
     """
     work = PartWork(draft.problem, partition, randomness.part_streams())
+    same = None
     if draft.sizing is None:
-        return draft.plan, replace(work, plan=draft.plan)
-    counted = count(work, draft.sizing)
-    plan = draft.finish(draft.sizing.noisy(counted, randomness))
-    same = tuple(counted) if draft.builds_what_it_counted(plan) else None
+        plan = draft.plan
+    else:
+        counted = count(work, draft.sizing)
+        plan = draft.finish(draft.sizing.noisy(counted, randomness))
+        same = tuple(counted) if draft.builds_what_it_counted(plan) else None
+    if (plan.problem.neighbours, plan.problem.upper_cells) != (draft.problem.neighbours, draft.problem.upper_cells):
+        raise AssertionError("the plan is for another grid than the one that its size was estimated on")
     return plan, replace(work, plan=plan, problem=plan.problem, counted=same)

@@ -26,7 +26,7 @@ import numpy as np
 from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
 from ...counting.executors import check_executors
 from ...counting.request import Counting
-from ...counting.spark_rows import INTEGER_TYPES, KEY_KINDS, Query, rows_by_part
+from ...counting.spark_rows import INTEGER_TYPES, KIND_OF_TYPE, Query, rows_by_part
 from ...errors import ParameterError
 from ...format import files
 from ...format.description import part_name
@@ -82,14 +82,14 @@ def release(
     that the keys of one part fit in the memory of a Python worker: 10⁷ rows take less than 1 GB.
     """
     query, drafted = _asked(df, locals())
-    target = Path(path).absolute()
+    target, parts = Path(path).absolute(), drafted.problem.parts
     files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
     own_domain = None if drafted.problem.hashed else drafted.problem.domain
     check_executors(df)
     query.refuse_bad_rows(own_domain)
     randomness = fresh_randomness()
-    space = replace(KeySpace.draw(own_domain, randomness), kind=KEY_KINDS[query.key_type])
+    space = replace(KeySpace.draw(own_domain, randomness), kind=KIND_OF_TYPE[query.key_type])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is spent.
     with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
         partition = drafted.draw_partition(randomness)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...counting.executors import check_executors
 from ...counting.scans import check_columns
-from ...counting.spark_rows import KEY_KINDS
+from ...counting.spark_rows import KIND_OF_TYPE
 from ...errors import InputError, ParameterError
 from ...format import files
 from ...keys.hashing import wrong_kind
@@ -39,7 +39,7 @@ def lookup(
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
     opened = release if isinstance(release, Release) else load(release)
-    kind = KEY_KINDS.get(dict(df.dtypes)[key])
+    kind = KIND_OF_TYPE.get(dict(df.dtypes)[key])
     if opened.key_space.kind not in (None, kind):
         raise wrong_kind(opened.key_space.kind, kind)
     check_executors(df)
