@@ -38,7 +38,7 @@ def account_of(ledger: LedgerLike, dataset: str) -> Account:
 def spending(
     account: Account | None, epsilon: float, delta: float, mechanism: str, stacklevel: int = 4
 ) -> Iterator[None]:
-    """Debits the account before its block draws noise; if the block fails, the debit stays and the error says so."""
+    """Debit the account before the block draws noise; if the block fails, the debit stays and the error says so."""
     if account is None:
         yield
         return
@@ -57,6 +57,6 @@ def spending(
         ledger.finish(receipt, "built")
     except LedgerError as error:  # the release is debited, and must not be lost for a missing remark
         warnings.warn(
-            f"the release is built and debited, but entry {receipt.id} does not say that it was built: {error}",
+            f"the release is built and debited, but entry {receipt.id} does not record that it was built: {error}",
             stacklevel=stacklevel,
         )

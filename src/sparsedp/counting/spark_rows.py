@@ -80,7 +80,7 @@ class Query:
         return functions.col("`" + name.replace("`", "``") + "`")
 
     def wrong_rows(self, domain: int | None = None) -> dict[str, Column]:
-        """What may be wrong with a row, and the expression that tells."""
+        """What may be wrong with a row, and the expression that detects it."""
         from pyspark.sql import functions
 
         nullable = {field.name for field in self.df.schema.fields if field.nullable}

@@ -57,7 +57,7 @@ class Query:
         return f"TRY_CAST({quoted(self.asked.value)} AS {'BIGINT' if self.asked.grid is None else 'DOUBLE'})"
 
     def wrong_rows(self) -> dict[str, str]:
-        """What may be wrong with a row, and the SQL that tells."""
+        """What may be wrong with a row, and the SQL that detects it."""
         faults = {}
         if not self.asked.drop:
             faults["{key} is null"] = f"{quoted(self.asked.key)} IS NULL"
@@ -97,7 +97,7 @@ class Query:
         return grouped(quoted(self.asked.user), self.table.types[self.asked.user], self.table.binary_text)
 
     def _rows(self) -> str:
-        """The rows that count: k, u, v and whether something is wrong with them."""
+        """The rows that count: k, u, v, and whether anything is wrong with them."""
         faults = list(self.wrong_rows().values())
         bad = " OR ".join(f"coalesce({fault}, false)" for fault in faults) or "false"
         columns = [f"{self._grouped_key[0]} AS k", f"({bad}) AS bad"]
@@ -158,7 +158,7 @@ class Query:
         )
 
     def refuse(self) -> NoReturn:
-        """Say how many rows are bad and which is the first."""
+        """Raise `InputError` with the number of bad rows and the first of them."""
         faults = {text: f"coalesce({fault}, false)" for text, fault in self.wrong_rows().items()}
         counts = ", ".join(f"count(*) FILTER (WHERE {f}), min(line) FILTER (WHERE {f})" for f in faults.values())
         lines = "SELECT *, row_number() OVER () AS line FROM source"

@@ -44,7 +44,7 @@ class Checked(Protocol):
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a value is decoded from, beside its JSON."""
+    """What a value is decoded from, besides its JSON."""
 
     version: int  # of the format
     matrices: Arrays  # by their place; removed once they are used
@@ -89,7 +89,7 @@ def encode_scalar(value: Any) -> Any:
 
 
 def decode_plan(cls: type, value: Any, place: str, version: int, matrices: Arrays) -> Any:
-    """The plan of a file of this format, or `FormatError`; the matrices it takes are removed from `matrices`."""
+    """The plan of a file of this format, or `FormatError`; the matrices it uses are removed from `matrices`."""
     source = Encoded(version, matrices, {})
     return _decode_dataclass(cls, value, place, source, source.plan)
 
@@ -125,7 +125,7 @@ def _decode_union(hint: Any, value: Any, place: str, source: Encoded) -> Any:
 
 
 def _decode_recipe(value: dict[str, Any], place: str, source: Encoded) -> Ladder:
-    """The ladder of a recipe, its masses checked against their digest."""
+    """The ladder of a recipe, with its masses checked against their digest."""
     check_names(value, {"recipe", "sha256"}, place)
     recipe: Recipe = decode(Recipe, value["recipe"], f"{place}.recipe", source)
     stage = source.plan.get("stage")

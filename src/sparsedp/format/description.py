@@ -224,7 +224,7 @@ def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
 
 
 def arrays_of(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Arrays:
-    """The arrays of one side, of the types and shapes that the plan has."""
+    """The arrays of one side, with the types and shapes that the plan requires."""
     taken: Arrays = {}
     for name, (dtype, shape) in shapes.items():
         label = (_NEGATIVE if side else "") + name

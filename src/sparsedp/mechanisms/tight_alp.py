@@ -100,8 +100,8 @@ class TightAlpPlan(DivisiblePlan):
 
     @classmethod
     def check(cls, problem: Problem, **options: Any) -> None:
-        """The threshold of the smallest size is the highest one, so a larger size is not refused later."""
-        if options.get("target_error") is not None:  # which only a search can tell
+        """The smallest size has the highest threshold, so a larger size is not refused later."""
+        if options.get("target_error") is not None:  # only a search can tell whether it is possible
             cls.create(problem, **options)
             return
         if options.get("bits_per_entry") is not None:
@@ -342,7 +342,7 @@ def _check_bits(bits_per_entry: float) -> float:
     if check_number("bits_per_entry", bits_per_entry) <= 0:
         raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
     if bits_per_entry > MOST_BITS:
-        raise ParameterError(f"bits_per_entry must be at most {MOST_BITS}, got {bits_per_entry}; 40 to 100 are of use")
+        raise ParameterError(f"bits_per_entry must be at most {MOST_BITS}, got {bits_per_entry}; 40 to 100 are useful")
     return float(bits_per_entry)
 
 

@@ -22,7 +22,7 @@ from ..privacy.neighbours import Neighbours, shown
 PREFERRED, SMALLER = "retrieval", "tight-alp"
 MOST_TIMES = 3
 
-# Dense counters up to this many keys take at most 8 MiB and have the least error: prefer them.
+# Dense counters for up to this many keys take at most 8 MiB and have the least error, so they are preferred.
 SMALL_DOMAIN = 1 << 20
 
 # Below this, the slots of `retrieval` would need more than 64 bits.

@@ -30,7 +30,7 @@ class Draft:
 
     @property
     def label(self) -> str:
-        """The mechanism, for the books."""
+        """The mechanism, as recorded in the ledger."""
         return f"{self.name} or {SMALLER}" if self.undecided else self.name
 
     @cached_property
@@ -58,8 +58,8 @@ class Draft:
         mechanism_named(self.name).check(self._smallest, **self.request.options)
 
     def draw_partition(self, randomness: Randomness) -> Partition:
-        """Which key belongs to which part, whatever mechanism the size will decide for."""
-        # The parts of hashed keys are ranges of them, and the seeds are for the blocks of tight-alp.
+        """Which key belongs to which part, whichever mechanism the size leads to."""
+        # The parts of hashed keys are ranges of fingerprints; the seeds are for the blocks of tight-alp.
         mechanism = mechanism_named(SMALLER if self.undecided else self.name)
         return mechanism.draw_partition(self.problem, randomness)
 
@@ -79,7 +79,7 @@ def draft(request: Request) -> Draft:
     except ParameterError:
         if name != PREFERRED:
             raise
-        # The other one may have a plan, or says what is wrong.
+        # The other mechanism may have a plan, or its error says what is wrong.
         return _planned(_draft(request, SMALLER, f"approximate privacy, for which {PREFERRED} has no plan"))
 
 
@@ -87,20 +87,20 @@ def _draft(request: Request, name: str, reason: str) -> Draft:
     mechanism = mechanism_named(name)
     problem = on_its_grid(request.problem, mechanism, request.share)
     sizing = mechanism.sizing(problem, request.share)
-    # Where real values are rounded, the number and what `retrieval` is built from have the same coins: no choice.
+    # If real values are rounded, the number of keys and the build of `retrieval` share their coins: no choice then.
     free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
     undecided = request.mechanism == "auto" and name == PREFERRED and problem.entries is None and free
     return Draft(request, problem, name, reason, sizing, undecided)
 
 
 def _planned(drafted: Draft) -> Draft:
-    """The draft, checked; with its plan if its size is public."""
+    """The draft, checked, and with its plan if its size is public."""
     request, problem = drafted.request, drafted.problem
     if drafted.sizing is not None and problem.entries is None:
         drafted.check()
         return drafted
     plan = drafted.plan
     chosen = weighed(plan, problem) if request.mechanism == "auto" else plan
-    if chosen is not plan:  # the public size decides, and costs nothing
+    if chosen is not plan:  # the size is public, so this decision costs nothing
         return Draft(request, problem, chosen.mechanism, chosen.reason, None, ready=chosen)
     return replace(drafted, ready=plan)

@@ -63,7 +63,7 @@ class Request:
                 raise ParameterError(f"{what}, and this function does not take {name}")
             if near := difflib.get_close_matches(name, parameters, n=1, cutoff=0.7):
                 raise ParameterError(f"{what}; did you mean {near[0]!r}?")
-        _ = self.problem  # which is checked
+        _ = self.problem  # computing it checks it
 
     @cached_property
     def share(self) -> float | None:

@@ -136,8 +136,8 @@ class _Data:
 
     @classmethod
     def read(cls, counts: CountsLike, key_kind: KeyKind | None, drafted: Draft) -> _Data:
-        """`InputError` with the position of what is malformed."""
-        problem = drafted.request.problem  # values come on the grid of the request, whatever grid the mechanism has
+        """The data, or `InputError` with the position of what is malformed."""
+        problem = drafted.request.problem  # values are on the grid of the request, not on that of the mechanism
         bounded = as_bounded(counts)
         if bounded is not None and not drafted.request.covers(bounded):
             raise AssertionError("the draft promises more privacy than the bounds that the counts were made with")
