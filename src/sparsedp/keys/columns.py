@@ -37,7 +37,7 @@ def as_column(thing: Any, what: str) -> Any:
         thing = as_chunked_array(thing) if strings else pandas_to_numpy(thing)
     elif speaks_arrow(thing):
         thing = as_chunked_array(thing)
-    elif what == "key" and has(thing, "to_numpy"):  # which may round values to make one type of them
+    elif what == "key" and has(thing, "to_numpy"):  # it may round values to give them one type
         thing = np.asarray(thing.to_numpy())
     elif isinstance(thing, Iterable) and not isinstance(thing, np.ndarray):
         return list(thing)

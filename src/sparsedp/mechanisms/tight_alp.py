@@ -338,7 +338,7 @@ def _check_bits(bits_per_entry: float) -> float:
     if check_number("bits_per_entry", bits_per_entry) <= 0:
         raise ParameterError(f"bits_per_entry must be positive, got {bits_per_entry}")
     if bits_per_entry > MOST_BITS:
-        raise ParameterError(f"bits_per_entry must be at most {MOST_BITS}, got {bits_per_entry}; 40 to 100 are of use")
+        raise ParameterError(f"bits_per_entry must be at most {MOST_BITS}, got {bits_per_entry}; 40 to 100 are useful")
     return float(bits_per_entry)
 
 

@@ -98,7 +98,7 @@ def _draft(request: Request, name: str, reason: str) -> Draft:
 
 
 def _planned(drafted: Draft) -> Draft:
-    """The draft, checked; with its plan if its size is public."""
+    """The draft, checked, and with its plan if its size is public."""
     request, problem = drafted.request, drafted.problem
     if drafted.sizing is not None and problem.entries is None:
         drafted.check()
