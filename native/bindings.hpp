@@ -80,6 +80,7 @@ Out<T> map(const Kernel& kernel) {
     return map<T>(kernel.size(), kernel);
 }
 
+void register_balancing(nb::module_& m);
 void register_blocks(nb::module_& m);
 void register_embedding(nb::module_& m);
 void register_key_columns(nb::module_& m);

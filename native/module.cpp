@@ -6,6 +6,7 @@ NB_MODULE(_native, m) {
     m.doc() = "Kernels of sparsedp: stateless, without randomness of their own.";
     register_keys(m);
     register_threads(m);
+    register_balancing(m);
     register_blocks(m);
     register_embedding(m);
     register_key_columns(m);

@@ -25,6 +25,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from .. import _native
 from .._util.lazy import cached_property
 
 Floats = npt.NDArray[np.float64]
@@ -105,20 +106,9 @@ class Game:
     def balanced(self, rounds: int = ROUNDS) -> Floats:
         """The balanced value of every pattern."""
         game = self._thinned()
-        cost = np.ascontiguousarray((game.unstored / game.dense[:, None]).T)
-        fixed = game.stored / game.dense
-        learned, total = np.log(game.start), np.zeros(len(cost))
-        work, scale = np.empty_like(cost), 0.0
-        for t in range(1, rounds + 1):
-            weights = game._mixed(np.exp(learned - learned.max()))
-            np.cumsum(np.multiply(cost, weights, out=work), axis=1, out=work)
-            answer = game.counts[np.count_nonzero(work < 0.5 * work[:, -1:], axis=1)]
-            np.abs(np.subtract(answer[:, None], game.counts, out=work), out=work)
-            ratios = np.einsum("pc,pc->c", cost, work) + fixed
-            scale = scale or float(weights @ ratios)  # the same in all rounds, so that they can be added
-            learned += LEARNING_RATE / math.sqrt(1 + t / FAST_ROUNDS) * ratios / scale
-            total += t * answer  # later rounds are better
-        return total / (rounds * (rounds + 1) / 2)
+        rates = LEARNING_RATE / np.sqrt(1 + np.arange(1.0, rounds + 1) / FAST_ROUNDS)
+        cost, fixed = game.unstored / game.dense[:, None], game.stored / game.dense
+        return _native.balanced(cost, game.counts, fixed, game.base, game.spread, np.log(game.start), rates)
 
     def bound(self) -> float:
         """A fast lower bound on the objective: the cost of the best answers to two guesses of the

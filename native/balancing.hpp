@@ -1,0 +1,111 @@
+// The game behind balanced answers (sparsedp/structures/balancing.py): an opponent weighs the counts, and answers are
+// weighted medians.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "arrays.hpp"
+
+namespace sparsedp {
+
+// What a round needs to know; all arrays but `cost` have an entry for each count.
+struct Game {
+    Matrix<const double> cost;    // of an error of one: a row for each count, a column for each pattern
+    Span<const double> counts;    // ascending
+    Span<const double> fixed;     // the cost of a count whatever the answers are
+    Span<const double> base;      // weights that the opponent does not choose
+    double spread;                // and their share
+};
+
+class BalancedAnswers {
+   public:
+    explicit BalancedAnswers(const Game& game)
+        : game_(game),
+          cumulative_(game.cost.rows * game.cost.columns),
+          weights_(game.cost.rows),
+          ratios_(game.cost.rows),
+          answers_(game.cost.columns) {
+        const size_t counts = game.cost.rows;
+        require(counts > 0 && game.counts.size == counts && game.fixed.size == counts && game.base.size == counts,
+                "a game has an entry for each count");
+    }
+
+    // Answers averaged over the rounds, one for each rate of learning, later ones with more weight. `learned` are the
+    // logarithms of the opponent's weights at the start.
+    std::vector<double> play(Span<const double> start, Span<const double> rates) {
+        require(start.size == game_.cost.rows && rates.size > 0, "a game starts with weights and has rounds");
+        std::vector<double> learned(start.data, start.data + start.size);
+        std::vector<double> total(answers_.size());
+        double scale = 0;  // of the costs: that of the first round, so that those of all rounds can be added
+        for (size_t round = 0; round < rates.size; ++round) {
+            weigh(learned);
+            answer();
+            measure();
+            if (round == 0) scale = mean_ratio();
+            for (size_t c = 0; c < learned.size(); ++c) learned[c] += rates[round] * ratios_[c] / scale;
+            const double weight = static_cast<double>(round + 1);
+            for (size_t p = 0; p < total.size(); ++p) total[p] += weight * answers_[p];
+        }
+        const double rounds = static_cast<double>(rates.size);
+        for (double& value : total) value /= rounds * (rounds + 1) / 2;
+        return total;
+    }
+
+   private:
+    void weigh(const std::vector<double>& learned) {
+        const double largest = *std::max_element(learned.begin(), learned.end());
+        double sum = 0;
+        for (size_t c = 0; c < learned.size(); ++c) sum += weights_[c] = std::exp(learned[c] - largest);
+        for (size_t c = 0; c < learned.size(); ++c)
+            weights_[c] = (1 - game_.spread) * weights_[c] / sum + game_.spread * game_.base[c];
+    }
+
+    // The median of each pattern. All patterns at once, count by count: such loops are vectorised.
+    void answer() {
+        const size_t patterns = answers_.size(), counts = weights_.size();
+        std::vector<double>& below = answers_;  // first of all the sums of the counts so far
+        std::fill(below.begin(), below.end(), 0.0);
+        for (size_t c = 0; c < counts; ++c) {
+            const double* cost = game_.cost[c];
+            double* row = cumulative_.data() + c * patterns;
+            const double weight = weights_[c];
+            for (size_t p = 0; p < patterns; ++p) row[p] = below[p] += weight * cost[p];
+        }
+        const double* all = cumulative_.data() + (counts - 1) * patterns;
+        std::fill(answers_.begin(), answers_.end(), game_.counts[0]);
+        for (size_t c = 0; c + 1 < counts; ++c) {
+            const double* row = cumulative_.data() + c * patterns;
+            const double next = game_.counts[c + 1];
+            for (size_t p = 0; p < patterns; ++p) answers_[p] = row[p] < 0.5 * all[p] ? next : answers_[p];
+        }
+    }
+
+    // The cost of each count. Four sums, because the order of the additions of one could not be vectorised.
+    void measure() {
+        const size_t patterns = answers_.size();
+        for (size_t c = 0; c < weights_.size(); ++c) {
+            const double* cost = game_.cost[c];
+            const double count = game_.counts[c];
+            double sums[4] = {};
+            size_t p = 0;
+            for (; p + 4 <= patterns; p += 4)
+                for (size_t lane = 0; lane < 4; ++lane)
+                    sums[lane] += cost[p + lane] * std::abs(answers_[p + lane] - count);
+            for (; p < patterns; ++p) sums[0] += cost[p] * std::abs(answers_[p] - count);
+            ratios_[c] = (sums[0] + sums[1]) + (sums[2] + sums[3]) + game_.fixed[c];
+        }
+    }
+
+    double mean_ratio() const {
+        double sum = 0;
+        for (size_t c = 0; c < weights_.size(); ++c) sum += weights_[c] * ratios_[c];
+        return sum;
+    }
+
+    Game game_;
+    std::vector<double> cumulative_, weights_, ratios_, answers_;
+};
+
+}  // namespace sparsedp

@@ -1,0 +1,29 @@
+// Bindings of the game behind balanced answers.
+#include <algorithm>
+
+#include "balancing.hpp"
+#include "bindings.hpp"
+
+namespace sparsedp::bindings {
+namespace {
+
+Out<double> balanced(InMatrix<double> cost, In<double> counts, In<double> fixed, In<double> base, double spread,
+                     In<double> start, In<double> rates) {
+    auto out = uninitialised<double>(cost.shape(1));
+    {
+        Unlocked unlocked;
+        BalancedAnswers answers({matrix(cost), span(counts), span(fixed), span(base), spread});
+        const std::vector<double> played = answers.play(span(start), span(rates));
+        std::copy(played.begin(), played.end(), out.get());
+    }
+    return own(std::move(out), cost.shape(1));
+}
+
+}  // namespace
+
+void register_balancing(nb::module_& m) {
+    m.def("balanced", &balanced, nb::arg("cost"), nb::arg("counts"), nb::arg("fixed"), nb::arg("base"),
+          nb::arg("spread"), nb::arg("start"), nb::arg("rates"));
+}
+
+}  // namespace sparsedp::bindings
