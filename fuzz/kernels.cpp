@@ -12,6 +12,7 @@
 #include "checking.hpp"
 #include "drawing_targets.hpp"
 #include "embedding.hpp"
+#include "game_targets.hpp"
 #include "key_targets.hpp"
 #include "retrieval.hpp"
 #include "solving.hpp"
@@ -165,6 +166,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 10: try_noise(words, first); break;
         case 11: try_uniform(words, first); break;
         case 12: try_rounding(words, first, second); break;
+        case 19: try_game(words, first, second); break;
         default: try_keys(data[0] % 20 - 13U, first, second, rest);
     }
     return 0;

@@ -12,11 +12,11 @@ namespace sparsedp {
 
 // What a round needs to know; all arrays but `cost` have an entry for each count.
 struct Game {
-    Matrix<const double> cost;    // of an error of one: a row for each count, a column for each pattern
-    Span<const double> counts;    // ascending
-    Span<const double> fixed;     // the cost of a count whatever the answers are
-    Span<const double> base;      // weights that the opponent does not choose
-    double spread;                // and their share
+    Matrix<const double> cost;  // of an error of one: a row for each count, a column for each pattern
+    Span<const double> counts;  // ascending
+    Span<const double> fixed;   // the cost of a count whatever the answers are
+    Span<const double> base;    // weights that the opponent does not choose
+    double spread;              // and their share
 };
 
 class BalancedAnswers {
@@ -32,8 +32,8 @@ class BalancedAnswers {
                 "a game has an entry for each count");
     }
 
-    // Answers averaged over the rounds, one for each rate of learning, later ones with more weight. `learned` are the
-    // logarithms of the opponent's weights at the start.
+    // Answers averaged over the rounds, one for each rate of learning, later ones with more weight. `start` has
+    // the logarithms of the opponent's first weights.
     std::vector<double> play(Span<const double> start, Span<const double> rates) {
         require(start.size == game_.cost.rows && rates.size > 0, "a game starts with weights and has rounds");
         std::vector<double> learned(start.data, start.data + start.size);

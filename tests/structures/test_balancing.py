@@ -20,14 +20,14 @@ from scipy.sparse import coo_matrix
 
 import sparsedp
 from releases import make
-from sparsedp import FormatError, ParameterError
+from sparsedp import FormatError, ParameterError, _native
 from sparsedp.format import files
 from sparsedp.format.container import read
 from sparsedp.format.description import HEADER_NAME, part_name
 from sparsedp.mechanisms.leftover import stored_error
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.privacy.randomness import reproducible_for_tests
-from sparsedp.structures.balancing import LEAST_ERROR, Game, dense_error
+from sparsedp.structures.balancing import FAST_ROUNDS, LEARNING_RATE, LEAST_ERROR, Game, dense_error
 from sparsedp.structures.ladder import Ladder
 from sparsedp.structures.thresholds import PureStage, StableStage, Stage
 
@@ -167,6 +167,31 @@ def test_balanced_values_are_nearly_the_best_there_are(collision: float) -> None
     assert least <= game.objective(game.balanced()) <= 1.01 * least
     assert game.objective(game.balanced(10)) > 1.01 * least  # so rounds are needed
     assert game.bound() <= least * (1 + 1e-9)
+
+
+def test_the_kernel_plays_the_rounds_as_written() -> None:
+    # Mutants: the median of the next count, weights of the round before, costs scaled anew in each
+    # round, rounds of equal weight.
+    game = small_game()
+    cost, fixed = game.unstored / game.dense[:, None], game.stored / game.dense
+    learned, total, scale, rounds = np.log(game.start), np.zeros(cost.shape[1]), 0.0, 25
+    for t in range(1, rounds + 1):
+        chosen = np.exp(learned - learned.max())
+        weights = (1 - game.spread) * chosen / chosen.sum() + game.spread * game.base
+        below = np.cumsum(weights[:, None] * cost, axis=0)
+        answers = game.counts[np.argmax(below >= below[-1] / 2, axis=0)]
+        ratios = (cost * np.abs(answers - game.counts[:, None])).sum(axis=1) + fixed
+        scale = scale or float(weights @ ratios)
+        learned += LEARNING_RATE / math.sqrt(1 + t / FAST_ROUNDS) * ratios / scale
+        total += t * answers
+    assert game.balanced(rounds) == pytest.approx(total / (rounds * (rounds + 1) / 2), rel=1e-12)
+
+
+@pytest.mark.parametrize(("wrong", "fixed", "start"), [("count", 25, 26), ("starts", 26, 27)])
+def test_a_game_of_mixed_sizes_is_refused(wrong: str, fixed: int, start: int) -> None:
+    game = small_game()
+    with pytest.raises(ValueError, match=wrong):
+        _native.balanced(game.unstored, game.counts, np.ones(fixed), game.base, 0.5, np.ones(start), np.ones(3))
 
 
 @pytest.mark.parametrize(("nonzero", "sensitivity", "delta", "bits"), GOALS)
