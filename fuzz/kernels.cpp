@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "block_targets.hpp"
+#include "buckets.hpp"
 #include "checking.hpp"
 #include "drawing_targets.hpp"
 #include "embedding.hpp"

@@ -59,32 +59,4 @@ inline void slots_of(const SlotHash& hash, Span<const uint64_t> ids, uint64_t* o
     for (size_t i = 0; i < ids.size; ++i) hash(ids[i], out + i * hash.slots);
 }
 
-// The bucket of a number of `bits` bits: `lasts` are the largest numbers of the buckets, ascending. The leading bits of
-// the number give the first bucket that it may be in, which is nearly always the right one.
-class BucketIndex {
-   public:
-    BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)
-        : lasts_(lasts), mask_(bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1), shift_(bits - leading) {
-        for (size_t top = 0, bucket = 0; top < size_t{1} << leading; ++top) {
-            while (bucket + 1 < count && lasts[bucket] < static_cast<uint64_t>(top) << shift_) ++bucket;
-            first_[top] = static_cast<uint32_t>(bucket);
-        }
-        last_ = static_cast<uint32_t>(count - 1);
-    }
-
-    size_t operator()(uint64_t number) const {
-        number &= mask_;
-        uint32_t bucket = first_[number >> shift_];
-        while (bucket < last_ && lasts_[bucket] < number) ++bucket;
-        return bucket;
-    }
-
-   private:
-    static constexpr unsigned leading = 8;
-    const uint64_t* lasts_;
-    uint64_t mask_;
-    unsigned shift_;
-    uint32_t last_, first_[size_t{1} << leading];
-};
-
 }  // namespace sparsedp

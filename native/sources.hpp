@@ -8,6 +8,7 @@
 
 #include "arrays.hpp"
 #include "blocks.hpp"
+#include "buckets.hpp"
 #include "retrieval.hpp"
 
 namespace sparsedp {

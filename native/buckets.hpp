@@ -1,0 +1,90 @@
+// Words cut into runs, the buckets: which of them a word is in, and uniform words of a given one.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "arrays.hpp"
+#include "universal.hpp"
+
+namespace sparsedp {
+
+// The bucket of a number of `bits` bits: `lasts` are the largest numbers of the buckets, ascending. The leading bits of
+// the number give the first bucket that it may be in, which is nearly always close to the right one.
+class BucketIndex {
+   public:
+    BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)
+        : lasts_(lasts), mask_(bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1), shift_(bits - leading) {
+        for (size_t top = 0, bucket = 0; top < size_t{1} << leading; ++top) {
+            while (bucket + 1 < count && lasts[bucket] < static_cast<uint64_t>(top) << shift_) ++bucket;
+            first_[top] = static_cast<uint32_t>(bucket);
+        }
+        first_[size_t{1} << leading] = static_cast<uint32_t>(count - 1);
+    }
+
+    size_t operator()(uint64_t number) const {
+        number &= mask_;
+        const size_t top = number >> shift_;
+        uint32_t bucket = first_[top];
+        const uint32_t last = first_[top + 1];
+        if (last - bucket > few) return std::lower_bound(lasts_ + bucket, lasts_ + last, number) - lasts_;
+        while (bucket < last && lasts_[bucket] < number) ++bucket;
+        return bucket;
+    }
+
+   private:
+    static constexpr unsigned leading = 8;
+    static constexpr uint32_t few = 16;  // a search of more than these is faster by halves
+    const uint64_t* lasts_;
+    uint64_t mask_;
+    unsigned shift_;
+    uint32_t first_[(size_t{1} << leading) + 1];
+};
+
+inline void require_buckets(Span<const uint64_t> lasts, unsigned bits) {
+    require(bits >= 8 && bits <= 64 && lasts.size > 0 && lasts.size <= UINT32_MAX,
+            "words have 8..64 bits, and buckets");
+    require(lasts[lasts.size - 1] == (bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1),
+            "every word is in a bucket");
+    require(std::is_sorted(lasts.data, lasts.data + lasts.size), "buckets ascend");
+}
+
+// The bucket of each word.
+class CutWords {
+   public:
+    CutWords(Span<const uint64_t> words, Span<const uint64_t> lasts, unsigned bits)
+        : words_(words), index_((require_buckets(lasts, bits), lasts.data), lasts.size, bits) {}
+
+    size_t size() const { return words_.size; }
+    int64_t operator()(size_t i) const { return static_cast<int64_t>(index_(words_[i])); }
+
+   private:
+    Span<const uint64_t> words_;
+    BucketIndex index_;
+};
+
+// A uniform number of each given bucket, from two random words: floor(word128 * width / 2^128) above its first number.
+class WordsOfBuckets {
+   public:
+    WordsOfBuckets(Span<const int64_t> buckets, Span<const uint64_t> lasts, Span<const uint64_t> words)
+        : buckets_(buckets), lasts_(lasts), words_(words) {
+        require(words.size == 2 * buckets.size, "two words for each bucket");
+        for (size_t i = 0; i < buckets.size; ++i)
+            require(buckets[i] >= 0 && static_cast<uint64_t>(buckets[i]) < lasts.size, "no such bucket");
+    }
+
+    size_t size() const { return buckets_.size; }
+    uint64_t operator()(size_t i) const {
+        const auto bucket = static_cast<size_t>(buckets_[i]);
+        const uint64_t first = bucket == 0 ? 0 : lasts_[bucket - 1] + 1;
+        const uint128 width = static_cast<uint128>(lasts_[bucket] - first) + 1;
+        const uint128 low = words_[2 * i] * width >> 64;
+        return first + static_cast<uint64_t>((words_[2 * i + 1] * width + low) >> 64);
+    }
+
+   private:
+    Span<const int64_t> buckets_;
+    Span<const uint64_t> lasts_, words_;
+};
+
+}  // namespace sparsedp

@@ -1,0 +1,128 @@
+"""What many draws of Gaussian noise cost together: δ for a given ε, as an upper bound.
+
+A user moves up to m keys by up to M each. For noise that is a `CutGaussian`, the worst is m keys
+moved by M, and the privacy loss is a linear function of the *sum* of the draws, apart from the
+rounding of the masses to integers. The sum of the draws has nearly a discrete Gaussian law, with a
+proven bound on every probability; rounding is paid for by a stated part of δ. So there is one sum
+over integers to evaluate, with no grid and no Fourier transform (docs/privacy.md, "Gaussian
+composition"). Floats are rounded up by `GUARD`, which exceeds all of their errors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..errors import ParameterError
+from .cut_laws import CutGaussian
+
+GUARD = 1 + 1e-9
+_MOST_TERMS = 1 << 16
+_NEGLIGIBLE = 80.0  # e^-80 of a sum is less than its guard
+
+
+@dataclass(frozen=True)
+class Moved:
+    """`draws` independent draws of a law, each of whose centres moves by up to `by`."""
+
+    law: CutGaussian
+    draws: int
+    by: int
+
+    @property
+    def squared(self) -> Fraction:
+        """Σ by²/variance over the draws: the square of what they reveal together."""
+        return self.draws * Fraction(self.by) ** 2 / self.law.variance
+
+    @property
+    def slope(self) -> Fraction:
+        """The loss of one unit of the sum of the draws."""
+        return self.by / self.law.variance
+
+    @property
+    def rounding(self) -> float:
+        """The part of δ for masses that are whole numbers: E min(1, loss - its linear part), where
+        that is positive, for every draw.
+        """
+        law, by = self.law, self.by
+        deviations = np.concatenate([law.deviations[::-1], law.deviations[1:]])
+        probabilities = np.concatenate([law.probabilities[::-1], law.probabilities[1:]])
+        if by >= len(deviations):
+            return 1.0
+        excess = np.clip(deviations[by:] - deviations[:-by], 0.0, 1.0)  # a value v against v - by
+        lost = probabilities[:by].sum()  # where v - by is impossible
+        return float(GUARD * self.draws * (lost + (probabilities[by:] * excess).sum()))
+
+    @property
+    def log_constant(self) -> float:
+        """ln C, if the sum of the draws is s with probability at most C·exp(-s²/(2·draws·variance))."""
+        variance = float(self.law.variance)
+        each = math.log(2 * math.pi * variance) / 2 + math.log1p(3 * math.exp(-(math.pi**2) * variance))
+        return self.draws * self.law.log_largest_factor + (self.draws - 1) * each - math.log(self.draws) / 2
+
+
+def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
+    """The δ of one or two kinds of draws together, rounded up.
+
+    The slopes of two kinds must be multiples of one another, so that the loss is a function of one
+    whole number (`aligned_variance`).
+    """
+    first = moves[0]
+    log_constant, slope = first.log_constant, first.slope
+    variance = first.draws * first.law.variance  # of the whole number that decides the loss
+    if len(moves) == 2:
+        second = moves[1]
+        slope = min(first.slope, second.slope)
+        a, b = first.slope / slope, second.slope / slope
+        if a.denominator != 1 or b.denominator != 1:
+            raise ValueError("the slopes of two kinds of draws must be multiples of one another")
+        other = second.draws * second.law.variance
+        both = a * a * variance + b * b * other
+        inner = float(variance * other / both)
+        if inner < 1:
+            raise ParameterError("this noise is too small to be composed; use noise='geometric'")
+        log_constant += second.log_constant + math.log(2 * math.pi * inner) / 2
+        log_constant += math.log1p(3 * math.exp(-2 * math.pi**2 * inner))
+        variance = both
+    centre = sum((move.squared for move in moves), Fraction(0)) / 2
+    exceeding = _expected_excess(float((Fraction(epsilon) - centre) / slope), float(slope), float(variance))
+    rounding = sum(move.rounding for move in moves)
+    return GUARD * (GUARD * exceeding * math.exp(log_constant) + rounding)
+
+
+def _expected_excess(start: float, slope: float, variance: float) -> float:
+    """Σ exp(-y²/(2·variance))·(1 - exp(-slope·(y - start))) over whole y > start, or more."""
+    end = math.sqrt(max(start, 0.0) ** 2 + 2 * _NEGLIGIBLE * variance)
+    first = math.floor(max(start, -end)) + 1
+    each = max(1, math.ceil((end - first) / _MOST_TERMS))  # of so many terms the largest factors are taken
+    low = np.arange(first, end + each, each)
+    high = low + (each - 1)
+    nearest = np.where(low > 0, low, np.where(high < 0, high, 0.0))
+    return float(each * (np.exp(-(nearest**2) / (2 * variance)) * -np.expm1(-slope * (high - start))).sum())
+
+
+def gaussian_delta(epsilon: float, revealed: float) -> float:
+    """δ of continuous Gaussian noise with Σ moves²/variance = revealed² (Balle and Wang 2018)."""
+
+    def tail(x: float) -> float:
+        return math.erfc(x / math.sqrt(2)) / 2
+
+    if revealed <= 0:
+        return 0.0
+    less = tail(epsilon / revealed - revealed / 2)
+    return less - math.exp(epsilon) * tail(epsilon / revealed + revealed / 2)
+
+
+def most_revealed(epsilon: float, delta: float) -> float:
+    """The largest Σ moves²/variance, as its root, that continuous Gaussian noise may have."""
+    low, high = 0.0, 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(epsilon, middle) <= delta else (low, middle)
+    return low

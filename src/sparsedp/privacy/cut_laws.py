@@ -1,0 +1,254 @@
+"""Laws of noise that are tables of integers: a uniform word of `bits` bits is cut into runs, one for
+each value.
+
+The law *is* the table: value v has exactly masses[|v|] of the 2^bits words, and no value beyond
+±reach has any. So one table draws the noise, hides it in the slots of `retrieval` and decides ε and
+δ. `CutGeometric` is for budgets that add up (ℓ1), `CutGaussian` for users with many keys
+(docs/privacy.md, "Cut laws"). Masses are computed in integers from a few numbers, so every machine
+gets the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
+from itertools import accumulate, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _native
+from .._util.lazy import cached_property
+from ..errors import ParameterError
+from .laws import log_bounds, precise
+from .randomness import Randomness, Words
+
+Masses = list[int]
+Floats = npt.NDArray[np.float64]
+
+FIXED_BITS = 192  # of fixed-point numbers: far more than the 64 bits of any mass
+MOST_REACH = 1 << 17
+SMALLEST_VARIANCE = Fraction(1, 2)  # below, sums of draws are not as smooth as their accounting assumes
+LARGEST_VARIANCE = Fraction(1 << 28)
+
+
+@dataclass(frozen=True)
+class CutLaw(ABC):
+    """A symmetric law on -reach..reach, given by the number of words of each value."""
+
+    bits: int
+
+    @cached_property
+    @abstractmethod
+    def masses(self) -> Masses:
+        """How many words have the value v, for v = 0..reach; -v has as many."""
+
+    @property
+    def reach(self) -> int:
+        """The largest value."""
+        return len(self.masses) - 1
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """Words below ends[i] have values of at most i - reach."""
+        return list(accumulate([*self.masses[:0:-1], *self.masses]))
+
+    @cached_property
+    def probabilities(self) -> Floats:
+        """P[v] for v = 0..reach, as floats."""
+        return np.array(self.masses, np.float64) * 2.0**-self.bits
+
+    @cached_property
+    def variance_of_draws(self) -> float:
+        """The variance of the noise."""
+        return float(2 * (self.probabilities * np.arange(self.reach + 1.0) ** 2).sum())
+
+    @cached_property
+    def mean_size(self) -> float:
+        """E|η|."""
+        return float(2 * (self.probabilities * np.arange(self.reach + 1.0)).sum())
+
+    @cached_property
+    def _tails(self) -> list[int]:
+        """Words with values of at least v, for v = 0..reach + 1."""
+        return [*reversed(list(accumulate(reversed(self.masses)))), 0]
+
+    def at_least(self, value: int) -> Fraction:
+        """P[η >= value], exactly."""
+        if value < 0:
+            return 1 - self.at_least(1 - value)
+        return Fraction(self._tails[min(value, self.reach + 1)], 1 << self.bits)
+
+    def smallest_tail(self, chance: Fraction) -> int:
+        """The smallest value v >= 1 with P[η >= v] at most the chance."""
+        most = chance * (1 << self.bits)
+        low, high = 1, self.reach + 1
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._tails[middle] <= most else (middle + 1, high)
+        return low
+
+    def exceeded_with(self, failure: float) -> int:
+        """The smallest r with P[|η| > r] at most `failure`, for intervals."""
+        return self.smallest_tail(Fraction(failure) / 2) - 1
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all masses: every machine must get the same ones."""
+        return hashlib.sha256(np.array(self.masses, "<u8").tobytes()).hexdigest()
+
+    def draw(self, count: int, randomness: Randomness) -> npt.NDArray[np.int64]:
+        """Independent draws, one for each word."""
+        return self.values_of(randomness.words(count) >> np.uint64(64 - self.bits))
+
+    def values_of(self, words: Words) -> npt.NDArray[np.int64]:
+        """The values of words of `bits` bits."""
+        return _native.cut_words(words, self._lasts, self.bits) - self.reach
+
+    def words_for(self, values: npt.NDArray[np.int64], randomness: Randomness) -> Words:
+        """A uniform word among those of each value, which lies in -reach..reach."""
+        return _native.words_of_buckets(values + self.reach, self._lasts, randomness.words(2 * len(values)))
+
+    @cached_property
+    def _lasts(self) -> Words:
+        return np.array([end - 1 for end in self.ends], np.uint64)
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with a law that was not planned here, if anything."""
+        if self.bits not in range(16, 65, 8):
+            yield "a cut law must have words of 16, 24, … 64 bits"
+
+
+@dataclass(frozen=True)
+class CutGeometric(CutLaw):
+    """About P[v] ∝ exp(-rate·|v|); no neighbouring values differ by more than the factor e^rate."""
+
+    rate: Decimal
+
+    @cached_property
+    def masses(self) -> Masses:
+        """Each mass is the previous one divided by slightly less than the factor, rounded up.
+
+        Rounding up ends in masses that no longer fall; the first of those is the last value.
+        """
+        whole = 1 << self.bits
+        with precise(ROUND_FLOOR):
+            factor = int(self.rate.exp() * (1 << FIXED_BITS))
+        # What is left of all words goes to zero, whose mass may then be up to this much too large.
+        slack = max(1, factor >> (self.bits // 2))
+        divisor = factor - slack
+
+        def beside(first: int) -> Masses:
+            masses = [first]
+            while (following := -((-masses[-1] << FIXED_BITS) // divisor)) < masses[-1]:
+                masses.append(following)
+            return masses
+
+        low, high = 1, whole
+        while low < high:  # the largest mass of one that leaves enough for zero
+            middle = (low + high + 1) // 2
+            rest = whole - 2 * sum(beside(middle))
+            low, high = (middle, high) if rest << FIXED_BITS >= middle * divisor else (low, middle - 1)
+        masses = beside(low)
+        return [whole - 2 * sum(masses), *masses]
+
+    @cached_property
+    def step_loss(self) -> Decimal:
+        """The largest |ln P[v] - ln P[v + 1]| between values of the law, rounded up."""
+        worst = max(Fraction(max(pair), min(pair)) for pair in pairwise(self.masses))
+        return log_bounds(worst).high
+
+    @property
+    def step_delta(self) -> Fraction:
+        """The probability of the last value, which a step makes impossible."""
+        return Fraction(self.masses[-1], 1 << self.bits)
+
+
+@dataclass(frozen=True)
+class CutGaussian(CutLaw):
+    """About P[v] ∝ exp(-v²/(2·variance)), log-concave: masses[v]² >= masses[v - 1]·masses[v + 1].
+
+    Values beyond `most` are cut off; there are none if their mass is less than a word.
+    """
+
+    variance: Fraction
+    most: int
+
+    @cached_property
+    def _ideal(self) -> list[int]:
+        """exp(-v²/(2·variance)) in fixed point, up to `most`, as long as a word's worth of it is left."""
+        one = 1 << FIXED_BITS
+        with precise():
+            factor = int((-Decimal(self.variance.denominator) / (2 * self.variance.numerator)).exp() * one)
+        square = factor * factor >> FIXED_BITS
+        weights, weight, step = [], one, factor  # step is factor^(2v + 1)
+        least = one >> (self.bits + 2)
+        while weight > least and len(weights) <= self.most:
+            weights.append(weight)
+            weight, step = weight * step >> FIXED_BITS, step * square >> FIXED_BITS
+        return weights
+
+    @cached_property
+    def _whole(self) -> int:
+        """The sum of the ideal over all values, in fixed point."""
+        return 2 * sum(self._ideal) - self._ideal[0]
+
+    @cached_property
+    def masses(self) -> Masses:
+        """The ideal rounded down, and lower where that is needed to be log-concave; zero has what is
+        left.
+        """
+        masses = [0]
+        for weight in self._ideal[1:]:
+            mass = (weight << self.bits) // self._whole
+            if len(masses) > 2:
+                mass = min(mass, masses[-1] * masses[-1] // masses[-2])
+            if mass == 0:
+                break
+            masses.append(mass)
+        # The words that rounding left over go to all values in proportion, so that zero gets no more
+        # than its share of them.
+        left = (1 << self.bits) - 2 * sum(masses) - (self._ideal[0] << self.bits) // self._whole
+        masses = [mass + left * weight // self._whole for mass, weight in zip(masses, self._ideal, strict=False)]
+        left = (1 << self.bits) - 2 * sum(masses[1:]) - ((self._ideal[0] << self.bits) // self._whole + masses[0])
+        for v in range(1, min(left // 2, len(masses) // 4) + 1):
+            masses[v] += 1
+        masses[0] = (1 << self.bits) - 2 * sum(masses[1:])
+        if not _is_log_concave(masses):
+            raise ParameterError(f"noise of variance {float(self.variance):g} needs words of more than {self.bits} bits")
+        return masses
+
+    @cached_property
+    def deviations(self) -> Floats:
+        """ln(masses[v]/ideal) for v = 0..reach, from exact differences."""
+        deviations = []
+        for mass, weight in zip(self.masses, self._ideal, strict=False):
+            ideal = weight << self.bits
+            deviations.append(math.log1p((mass * self._whole - ideal) / ideal))
+        return np.array(deviations)
+
+    @cached_property
+    def log_largest_factor(self) -> float:
+        """ln max_v P[v]/exp(-v²/(2·variance)), as a float."""
+        return float(self.deviations.max()) - math.log(self._whole / (1 << FIXED_BITS))
+
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        small = SMALLEST_VARIANCE <= self.variance <= LARGEST_VARIANCE and self.variance.denominator < 1 << 20
+        if not small or not 1 <= self.most <= MOST_REACH:
+            yield "the variance or the reach of a cut law is out of range"
+        else:
+            try:
+                _ = self.masses
+            except ParameterError as wrong:
+                yield str(wrong)
+
+
+def _is_log_concave(masses: Masses) -> bool:
+    both = [masses[1], *masses, 0]
+    return all(b * b >= a * c for a, b, c in zip(both, both[1:], both[2:], strict=False))
