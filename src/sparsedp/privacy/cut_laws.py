@@ -186,7 +186,8 @@ class CutGaussian(CutLaw):
         with precise():
             factor = int((-Decimal(self.variance.denominator) / (2 * self.variance.numerator)).exp() * one)
         square = factor * factor >> FIXED_BITS
-        weights, weight, step = [], one, factor  # step is factor^(2v + 1)
+        weights: list[int] = []
+        weight, step = one, factor  # step is factor^(2v + 1)
         least = one >> (self.bits + 2)
         while weight > least and len(weights) <= self.most:
             weights.append(weight)
@@ -220,7 +221,9 @@ class CutGaussian(CutLaw):
             masses[v] += 1
         masses[0] = (1 << self.bits) - 2 * sum(masses[1:])
         if not _is_log_concave(masses):
-            raise ParameterError(f"noise of variance {float(self.variance):g} needs words of more than {self.bits} bits")
+            raise ParameterError(
+                f"noise of variance {float(self.variance):g} needs words of more than {self.bits} bits"
+            )
         return masses
 
     @cached_property
@@ -234,7 +237,7 @@ class CutGaussian(CutLaw):
 
     @cached_property
     def log_largest_factor(self) -> float:
-        """ln max_v P[v]/exp(-v²/(2·variance)), as a float."""
+        """Ln max_v P[v]/exp(-v²/(2·variance)), as a float."""
         return float(self.deviations.max()) - math.log(self._whole / (1 << FIXED_BITS))
 
     def faults(self) -> Iterator[str]:
