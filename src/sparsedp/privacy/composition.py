@@ -59,7 +59,7 @@ class Moved:
 
     @property
     def log_constant(self) -> float:
-        """Ln C, if the sum of the draws is s with probability at most C·exp(-s²/(2·draws·variance))."""
+        """The logarithm of C, if P[the sum of the draws is s] <= C·exp(-s²/(2·draws·variance))."""
         variance = float(self.law.variance)
         each = math.log(2 * math.pi * variance) / 2 + math.log1p(3 * math.exp(-(math.pi**2) * variance))
         return self.draws * self.law.log_largest_factor + (self.draws - 1) * each - math.log(self.draws) / 2

@@ -181,7 +181,7 @@ class CutGaussian(CutLaw):
 
     @cached_property
     def _ideal(self) -> list[int]:
-        """exp(-v²/(2·variance)) in fixed point, up to `most`, as long as a word's worth of it is left."""
+        """exp(-v²/(2·variance)) in fixed point, up to `most` or until less than a word of it is left."""
         one = 1 << FIXED_BITS
         with precise():
             factor = int((-Decimal(self.variance.denominator) / (2 * self.variance.numerator)).exp() * one)
