@@ -18,7 +18,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import ParameterError
-from .cut_laws import CutGaussian
+from .cut_laws import CutGaussian, Floats
 
 GUARD = 1 + 1e-9
 _MOST_TERMS = 1 << 16
@@ -46,15 +46,15 @@ class Moved:
     @property
     def rounding(self) -> float:
         """The part of δ for masses that are whole numbers: E min(1, loss - its linear part), where
-        that is positive, for every draw.
+        that is positive, for every draw and for the worst move up to `by`.
         """
         law, by = self.law, self.by
         deviations = np.concatenate([law.deviations[::-1], law.deviations[1:]])
         probabilities = np.concatenate([law.probabilities[::-1], law.probabilities[1:]])
         if by >= len(deviations):
             return 1.0
-        excess = np.clip(deviations[by:] - deviations[:-by], 0.0, 1.0)  # a value v against v - by
-        lost = probabilities[:by].sum()  # where v - by is impossible
+        excess = np.minimum(deviations[by:] - _least_before(deviations, by), 1.0)
+        lost = probabilities[:by].sum()  # where a move makes a value impossible
         return float(GUARD * self.draws * (lost + (probabilities[by:] * excess).sum()))
 
     @property
@@ -63,6 +63,16 @@ class Moved:
         variance = float(self.law.variance)
         each = math.log(2 * math.pi * variance) / 2 + math.log1p(3 * math.exp(-(math.pi**2) * variance))
         return self.draws * self.law.log_largest_factor + (self.draws - 1) * each - math.log(self.draws) / 2
+
+
+def _least_before(values: Floats, by: int) -> Floats:
+    """The least of each value and the `by` values before it, from the first that has as many."""
+    least, width = values, 1
+    while width <= by:  # each entry is the least of `width` values that end there
+        step = min(width, by + 1 - width)
+        least = np.minimum(least[step:], least[:-step])
+        width += step
+    return least
 
 
 def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:

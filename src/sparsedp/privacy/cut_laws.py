@@ -24,7 +24,6 @@ import numpy.typing as npt
 
 from .. import _native
 from .._util.lazy import cached_property
-from ..errors import ParameterError
 from .laws import log_bounds, precise
 from .randomness import Randomness, Words
 
@@ -171,7 +170,7 @@ class CutGeometric(CutLaw):
 
 @dataclass(frozen=True)
 class CutGaussian(CutLaw):
-    """About P[v] ∝ exp(-v²/(2·variance)), log-concave: masses[v]² >= masses[v - 1]·masses[v + 1].
+    """About P[v] ∝ exp(-v²/(2·variance)): what rounding changes is known exactly (`deviations`).
 
     Values beyond `most` are cut off; there are none if their mass is less than a word.
     """
@@ -201,29 +200,19 @@ class CutGaussian(CutLaw):
 
     @cached_property
     def masses(self) -> Masses:
-        """The ideal rounded down, and lower where that is needed to be log-concave; zero has what is
-        left.
+        """The ideal rounded down; the words that this leaves over go to the smallest values, one to
+        each.
         """
-        masses = [0]
-        for weight in self._ideal[1:]:
-            mass = (weight << self.bits) // self._whole
-            if len(masses) > 2:
-                mass = min(mass, masses[-1] * masses[-1] // masses[-2])
-            if mass == 0:
+        whole = 1 << self.bits
+        rounded = [(weight << self.bits) // self._whole for weight in self._ideal]
+        masses = rounded[: next((v for v, mass in enumerate(rounded) if mass == 0), len(rounded))]
+        left = whole - 2 * sum(masses) + masses[0]
+        for v in range(1, len(masses)):
+            if left < 2:
                 break
-            masses.append(mass)
-        # The words that rounding left over go to all values in proportion, so that zero gets no more
-        # than its share of them.
-        left = (1 << self.bits) - 2 * sum(masses) - (self._ideal[0] << self.bits) // self._whole
-        masses = [mass + left * weight // self._whole for mass, weight in zip(masses, self._ideal, strict=False)]
-        left = (1 << self.bits) - 2 * sum(masses[1:]) - ((self._ideal[0] << self.bits) // self._whole + masses[0])
-        for v in range(1, min(left // 2, len(masses) // 4) + 1):
             masses[v] += 1
-        masses[0] = (1 << self.bits) - 2 * sum(masses[1:])
-        if not _is_log_concave(masses):
-            raise ParameterError(
-                f"noise of variance {float(self.variance):g} needs words of more than {self.bits} bits"
-            )
+            left -= 2
+        masses[0] += left
         return masses
 
     @cached_property
@@ -242,16 +231,6 @@ class CutGaussian(CutLaw):
 
     def faults(self) -> Iterator[str]:
         yield from super().faults()
-        small = SMALLEST_VARIANCE <= self.variance <= LARGEST_VARIANCE and self.variance.denominator < 1 << 20
+        small = SMALLEST_VARIANCE <= self.variance <= LARGEST_VARIANCE and self.variance.denominator < 1 << 40
         if not small or not 1 <= self.most <= MOST_REACH:
             yield "the variance or the reach of a cut law is out of range"
-        else:
-            try:
-                _ = self.masses
-            except ParameterError as wrong:
-                yield str(wrong)
-
-
-def _is_log_concave(masses: Masses) -> bool:
-    both = [masses[1], *masses, 0]
-    return all(b * b >= a * c for a, b, c in zip(both, both[1:], both[2:], strict=False))
