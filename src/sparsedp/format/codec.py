@@ -25,10 +25,18 @@ import numpy as np
 from ..errors import FormatError
 from ..mechanisms import Arrays
 from ..mechanisms.leftover import step_factors
+from ..privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
 from ..structures.ladder import MOST_HEIGHT, Ladder, Recipe
-from ..structures.thresholds import PureStage, StableStage
+from ..structures.thresholds import GaussianStage, PureStage, StableStage
 
-KINDS: dict[str, type] = {"pure": PureStage, "stable": StableStage}
+# Classes between which a field may choose. Without a kind, it has the class that is not among them.
+KINDS: dict[str, type] = {
+    "pure": PureStage,
+    "stable": StableStage,
+    "geometric": CutGeometric,
+    "gaussian": CutGaussian,
+    "gaussian names": GaussianStage,
+}
 _LARGEST_JSON_INTEGER = (1 << 53) - 1
 _MATRIX = tuple[tuple[int, ...], ...]
 
@@ -63,6 +71,8 @@ def encode(value: Any, place: str, matrices: Arrays) -> Any:
         for field in fields(value):
             if field.compare and not _is_left_out(field, getattr(value, field.name)):  # others are derived
                 encoded[field.name] = encode(getattr(value, field.name), f"{place}.{field.name}", matrices)
+        if isinstance(value, CutLaw):
+            encoded["sha256"] = value.digest
         return {name: item for name, item in encoded.items() if item is not _IN_MATRICES}
     if isinstance(value, tuple):
         if value and isinstance(value[0], tuple):
@@ -121,6 +131,9 @@ def _decode_union(hint: Any, value: Any, place: str, source: Encoded) -> Any:
     classes = [option for option in options if is_dataclass(option)]
     if len(classes) > 1:
         kind = value.get("kind") if isinstance(value, dict) else None
+        unnamed = [cls for cls in classes if cls not in KINDS.values()]
+        if kind is None and unnamed:
+            return decode(unnamed[0], value, place, source)
         if not isinstance(kind, str) or KINDS.get(kind) not in classes:
             raise FormatError(f"{place} must be of a known kind, got {_shown(kind)}")
         return _decode_dataclass(KINDS[kind], value, place, source, {})
@@ -152,7 +165,8 @@ def _decode_dataclass(cls: type, value: Any, place: str, source: Encoded, decode
     if named and KINDS.get(str(value.get("kind"))) is not cls:
         raise FormatError(f"{place} has the wrong kind, got {_shown(value.get('kind'))}")
     absent = {field.name for field in fields(cls) if field.metadata and field.name not in value}
-    check_names(value, (set(hints) | ({"kind"} if named else set())) - of_matrices - absent, place)
+    besides = ({"kind"} if named else set()) | ({"sha256"} if issubclass(cls, CutLaw) else set())
+    check_names(value, (set(hints) | besides) - of_matrices - absent, place)
     for name, hint in hints.items():
         if name in absent:
             continue
@@ -165,6 +179,8 @@ def _decode_dataclass(cls: type, value: Any, place: str, source: Encoded, decode
     if any(field.name in decoded and _is_left_out(field, decoded[field.name]) for field in fields(cls)):
         raise FormatError(f"{place} states a default, which must be left out")
     _refuse_invalid(result, place)
+    if isinstance(result, CutLaw) and value["sha256"] != result.digest:
+        raise FormatError(f"{place} does not give the masses that the release was made with")
     return result
 
 

@@ -27,7 +27,7 @@ from ..structures.table import LARGEST_COUNT, Counts
 from . import notebook
 from .options import Option
 from .predictions import ErrorPrediction
-from .problem import Problem
+from .problem import NOISES, Problem
 from .reading import Arrays, Estimates, Parts, Reader, tables_of
 from .sizing import EffectiveSize, Sizing
 from .words import summary
@@ -67,6 +67,7 @@ class Plan(ABC):
     estimates_sign: ClassVar[bool] = False  # whether negative counts need no second release
     needs_size: ClassVar[bool] = False  # whether `nonzero` or `total` must be known or estimated
     always_counts: ClassVar[bool] = False  # whether the number of keys is counted even if a bound is public
+    noises: ClassVar[tuple[str, ...]] = NOISES[:1]  # kinds of noise, with δ > 0
     keeps_keys: ClassVar[bool] = False  # whether stored keys may be published unhashed
     coarsens: ClassVar[bool] = False  # whether counts move to a coarser grid when a cell has very little budget
 
@@ -135,6 +136,11 @@ class Plan(ABC):
         """What has to be estimated from the data, with a share of ε, before a plan can be made."""
         return EffectiveSize.plan(problem, share) if cls.needs_size and problem.entries is None else None
 
+    @classmethod
+    def figure_of_noise(cls, problem: Problem) -> float:
+        """What `noise="auto"` compares, for the noise of the problem: smaller is better."""
+        raise NotImplementedError(f"{cls.mechanism} has one kind of noise")
+
     def counted(self, noisy: list[int]) -> Plan:
         """The plan with the noisy numbers from which its size was estimated."""
         return self
@@ -162,12 +168,14 @@ class Plan(ABC):
         """What is wrong with arrays of the right shapes; always checks small ones, and all of them
         if thorough.
         """
+        both_signs = self.problem.signed and self.releases == 1
         for table in tables_of(parts):
             if not self.problem.hashed and len(table.ids) and int(table.ids[-1]) >= self.problem.domain:
                 yield "table.ids must be below the domain"
             if thorough and len(table.ids):
                 _ = table.index  # refuses ids that do not ascend
-                if not self.smallest_stored <= int(table.values.min()) <= int(table.values.max()) <= LARGEST_COUNT:
+                values = np.abs(table.values) if both_signs else table.values
+                if not self.smallest_stored <= int(values.min()) <= int(values.max()) <= LARGEST_COUNT:
                     yield f"table.values must be in {self.smallest_stored}..2^61"
 
     @abstractmethod

@@ -27,12 +27,10 @@ import numpy as np
 
 from .._util.lazy import cached_property
 from ..errors import MissingDependencyError, ParameterError
-from ..privacy import bounds
 from ..privacy.laws import TwoSided, precise, round_up
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts, add_noise, threshold_fits
 from .base import ArrayShape, Plan
-from .predictions import spread_noise
 from .problem import Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 
@@ -200,19 +198,19 @@ class CompactPlan(Plan):
         return np.array([self.buckets.decode(int(element)) for element in elements], np.float64)
 
     def simulate(self, count: int, samples: int) -> Estimates:
-        noisy = min(count, self.buckets.largest) + spread_noise(self.buckets.noise, samples)
+        noisy = min(count, self.buckets.largest) + self.buckets.noise.spread(samples)
         return self.clamp(np.clip(noisy, 0, self.buckets.largest).astype(np.float64))
 
     @property
     def expected_error_cells(self) -> float:
-        return bounds.geometric_mean_error(float(self.buckets.noise.rate))
+        return self.buckets.noise.mean_size
 
     @property
     def maximum_error_cells(self) -> float:
-        return bounds.expected_maximum(float(self.buckets.noise.rate), self.problem.domain)
+        return self.buckets.noise.largest_of(self.problem.domain)
 
     def error_with_probability_cells(self, failure: float) -> float:
-        return bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+        return self.buckets.noise.exceeded_with(failure)
 
     def faults(self) -> Iterator[str]:
         if not 1 <= self.entries <= MOST_ENTRIES or self.cut_total != (self.problem.nonzero is None):

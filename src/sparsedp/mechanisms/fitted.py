@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .._util.lazy import cached_property
-from ..privacy.laws import TwoSided
+from ..privacy.cut_laws import CutLaw
 from ..privacy.randomness import Words
+from ..structures.buckets import NoiseBuckets
 from ..structures.decoding import Decoder
 from ..structures.fitting import (
     Cells,
@@ -51,6 +52,25 @@ _FINE = 8  # counts of the grid per noise scale
 _UNSTORED_SCALES = 6  # a key this many noise scales above the threshold is stored
 
 
+@dataclass(frozen=True)
+class CutStage:
+    """Noise from a table of integers, and a threshold: how `retrieval` stores."""
+
+    law: CutLaw
+    threshold: int
+
+
+def _rate(stage: Stage | CutStage) -> float:
+    """One over the scale of the noise."""
+    return 1 / stage.law.mean_size if isinstance(stage, CutStage) else float(stage.noise.rate)
+
+
+def _not_stored(stage: Stage | CutStage, counts: Integers) -> Floats:
+    if isinstance(stage, CutStage):
+        return 1 - stage.law.chance_at_least(stage.threshold - counts)
+    return not_stored(stage, counts)
+
+
 class Symbols(NamedTuple):
     """How many cells of a level show each symbol."""
 
@@ -76,7 +96,7 @@ def zero_share(problem: Problem) -> float:
 
 def fit_prior(
     problem: Problem,
-    stage: Stage,
+    stage: Stage | CutStage,
     values: Integers,
     symbols: Sequence[Symbols] = (),
     keys: float | None = None,
@@ -87,7 +107,7 @@ def fit_prior(
     `keys` is the number of keys, if it is known better than from the size that the problem states.
     """
     grid = _grid(problem, stage, values)
-    counts, unstored = grid[1:], not_stored(stage, grid)
+    counts, unstored = grid[1:], _not_stored(stage, grid)
     evidence: list[Evidence] = [_stored(stage, values, counts)]
     evidence += [Cells.count(*of_level, counts, unstored[1:]) for of_level in symbols]
     size = _size(problem, counts) if keys is None else Size(max(keys, 1.0), KNOWN_SPREAD, np.ones(len(counts)))
@@ -98,13 +118,13 @@ def fit_prior(
     return Fit(grid[inside], law[inside], unstored[inside])
 
 
-def _grid(problem: Problem, stage: Stage, values: Integers) -> Integers:
+def _grid(problem: Problem, stage: Stage | CutStage, values: Integers) -> Integers:
     """Counts from 0 to beyond the largest stored value, or to the largest possible count."""
     top = _top(stage)
     largest = 2 * max(top, _largest(values))
     if problem.upper_cells is not None:
         top, largest = min(top, problem.upper_cells), min(largest, problem.upper_cells)
-    return count_grid(1 / (_FINE * float(stage.noise.rate)), top, largest)
+    return count_grid(1 / (_FINE * _rate(stage)), top, largest)
 
 
 def _size(problem: Problem, counts: Integers) -> Size:
@@ -116,9 +136,9 @@ def _size(problem: Problem, counts: Integers) -> Size:
         stated = problem.nonzero is not None and not problem.sizing_loss
         return Size(entries, STATED_SPREAD if stated else BOUND_SPREAD, whole)
     if problem.sizing_keys is not None:  # the keys were counted
-        return Size(entries, KNOWN_SPREAD + 1 / (float(problem.sizing_noise.rate) * entries), whole)
+        return Size(entries, KNOWN_SPREAD + problem.sizing_spread / entries, whole)
     cap = math.ceil(1 / problem.neighbours.step_budget(problem.epsilon))
-    noise = 1 / (float(problem.sizing_noise.rate) * cap)
+    noise = problem.sizing_spread / cap
     keys = max(entries - 4 * noise, noise)
     return Size(keys, KNOWN_SPREAD + noise / keys, np.minimum(counts / cap, 1.0))
 
@@ -128,15 +148,15 @@ def _largest(values: Integers) -> int:
     return min(int(values.max(initial=0)), LARGEST_COUNT)
 
 
-def _top(stage: Stage) -> int:
-    return stage.threshold + math.ceil(_UNSTORED_SCALES / float(stage.noise.rate))
+def _top(stage: Stage | CutStage) -> int:
+    return stage.threshold + math.ceil(_UNSTORED_SCALES / _rate(stage))
 
 
-def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
+def _stored(stage: Stage | CutStage, values: Integers, counts: Integers) -> Stored:
     """The table: intervals from T on, the first as wide as half the noise and each later one twice
     as wide.
     """
-    rate, largest = float(stage.noise.rate), _largest(values)
+    rate, largest = _rate(stage), _largest(values)
     edges, width = [stage.threshold], math.ceil(0.5 / rate)
     while edges[-1] < largest:
         edges.append(edges[-1] + width)
@@ -145,7 +165,7 @@ def _stored(stage: Stage, values: Integers, counts: Integers) -> Stored:
     if isinstance(stage, PureStage):
         beyond = np.array(edges, np.float64) - stage.threshold
         zeros = float(stage.passing.chance[1] * stage.domain) * np.exp(-rate * beyond)
-    reach = np.array([1 - not_stored(replace(stage, threshold=edge), counts) for edge in edges])
+    reach = np.array([1 - _not_stored(replace(stage, threshold=edge), counts) for edge in edges])
     return Stored.count(values, np.array(edges, np.float64), reach, zeros)
 
 
@@ -183,7 +203,7 @@ class FittedDecoder(Decoder):
 
 
 def posterior_of_noisy(
-    problem: Problem, noise: TwoSided, threshold: int, values: Integers, keys: float | None
+    problem: Problem, buckets: NoiseBuckets | CutLaw, values: Integers, keys: float | None
 ) -> Posterior:
     """Answers for noisy values below a threshold T, from the stored values and the number of keys
     alone.
@@ -191,10 +211,18 @@ def posterior_of_noisy(
     Without a number of keys, the size that the problem states is used. Outcomes are the values 0..T
     - 1; 0 also stands for all lower values, which give the same information.
     """
-    stage = StableStage(noise, threshold, 1, Fraction(1))  # stores a count from 1 on if it reaches T
+    if isinstance(buckets, CutLaw):
+        stage: Stage | CutStage = CutStage(buckets, buckets.threshold)
+    else:  # stores a count from 1 on if it reaches T
+        stage = StableStage(buckets.noise, buckets.threshold, 1, Fraction(1))
     fit = fit_prior(problem, stage, values, keys=keys)
-    rate = float(noise.rate)
-    ratio = math.exp(-rate)
-    joint = (1 - ratio) / (1 + ratio) * np.exp(-rate * np.abs(np.arange(threshold) - fit.grid[:, None].astype(float)))
-    joint[:, 0] /= 1 - ratio
-    return Posterior(fit.grid, joint, fit.law, rate)
+    apart = np.arange(buckets.threshold) - fit.grid[:, None]
+    if isinstance(buckets, CutLaw):
+        joint = buckets.probability_of(apart)
+        joint[:, 0] = 1 - buckets.chance_at_least(1 - fit.grid)
+    else:
+        rate = float(buckets.noise.rate)
+        ratio = math.exp(-rate)
+        joint = (1 - ratio) / (1 + ratio) * np.exp(-rate * np.abs(apart.astype(float)))
+        joint[:, 0] /= 1 - ratio
+    return Posterior(fit.grid, joint, fit.law, _rate(stage))

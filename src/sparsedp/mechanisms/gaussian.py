@@ -19,10 +19,11 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..privacy.composition import Moved, composed_delta, most_revealed
-from ..privacy.cut_laws import MOST_REACH, CutGaussian
+from ..privacy.cut_laws import MOST_REACH, SMALLEST_VARIANCE, CutGaussian
 from ..privacy.randomness import Randomness
 from ..structures.table import Counts
-from .problem import Problem
+from ..structures.thresholds import GaussianStage
+from .problem import Problem, UserBounds
 from .sizing import Sizing
 
 # Shares of δ: for the noise, for an array that is too small, and for dependent rows.
@@ -39,48 +40,15 @@ class Goal(NamedTuple):
 LEAST_ERROR, MOST_NAMES = Goal(0.2, 0.08), Goal(0.5, 0.03)
 SMALLEST_NUMBER_SHARE = 0.01
 ASSUMED_KEYS = 10_000
-MOST_NUMBER_SHIFT = 64  # keys are counted in units if a user has more
 
 WORD_BITS = (40, 48, 56, 64)
 FINEST_VARIANCE = 1 << 10  # its denominator
 _ATTEMPTS, _MOST_ROUNDING = 12, 0.2
+NO_NOISE = (
+    "there is no gaussian noise for these bounds: a smaller max_keys_per_user or max_per_key, a larger epsilon or "
+    "delta, or noise='geometric' will do"
+)
 DRAWING_LOSS = 2.0**-60  # of a uniform word among those of a value, for each key
-
-
-@dataclass(frozen=True)
-class UserBounds:
-    """What a user may change: at most `keys` keys, by at most `per_key` counts each."""
-
-    keys: int
-    per_key: int
-
-    @classmethod
-    def of(cls, problem: Problem) -> UserBounds:
-        """The bounds of a problem, or `ParameterError` if Gaussian noise can do nothing with them."""
-        neighbours, contribution = problem.neighbours, problem.contribution
-        if neighbours.real:
-            raise ParameterError(
-                "gaussian noise is for counts in whole units: rounding real values at random has no guarantee for it; "
-                "use noise='geometric'"
-            )
-        if contribution is None and neighbours.distance == 1:
-            return cls(1, 1)
-        if contribution is None or contribution.total != neighbours.sensitivity:
-            raise ParameterError(
-                "gaussian noise needs max_keys_per_user and max_per_key: sensitivity alone does not say over how many "
-                "keys a user is spread"
-            )
-        return cls(contribution.keys, math.floor(contribution.per_key))
-
-    @property
-    def unit(self) -> int:
-        """Keys are counted in units of this many."""
-        return 1 << max(0, (self.keys // MOST_NUMBER_SHIFT).bit_length() - 1)
-
-    @property
-    def number_shift(self) -> int:
-        """By how many units their number may move."""
-        return -(-self.keys // self.unit)
 
 
 @dataclass(frozen=True)
@@ -96,9 +64,13 @@ class GaussianNoise:
 
     @classmethod
     def plan(cls, problem: Problem, delta: Fraction, counted: bool) -> GaussianNoise:
-        """The least noise on counts for this δ, with a number of keys or without."""
+        """The least noise on counts for this δ, with a number of keys or without.
+
+        It is the same before the number is known and afterwards.
+        """
         user = UserBounds.of(problem)
-        keys = max(1, (problem.entries or ASSUMED_KEYS) // problem.parts)
+        entries = None if problem.size_estimated else problem.entries
+        keys = max(1, (entries or ASSUMED_KEYS) // problem.parts)
         goal = MOST_NAMES if problem.keep_keys else LEAST_ERROR
         return _planned(problem.epsilon, float(delta), user, goal, keys if counted else None)
 
@@ -120,10 +92,7 @@ def _planned(epsilon: float, delta: float, user: UserBounds, goal: Goal, keys: i
             if noise.delta(epsilon, user) <= delta:
                 return noise
             left *= 0.97
-    raise ParameterError(
-        "there is no gaussian noise for these bounds: a smaller max_keys_per_user or max_per_key, a larger epsilon or "
-        "delta, or noise='geometric' will do"
-    ) from reason
+    raise ParameterError(NO_NOISE) from reason
 
 
 def _attempted(
@@ -161,7 +130,7 @@ def _number_ratio(user: UserBounds, goal: Goal, keys: int, variance: float, delt
     # The inner variance of the composition must be at least one.
     inner = [ratio for ratio in whole | parts if user.keys * variance > 2 * max(ratio * each + 1, (1 + each / ratio))]
     small = [ratio for ratio in inner if 1 / (ratio * each) <= 1.05 * goal.number_share]
-    return min(sorted(small or inner or whole), key=cost)
+    return min(sorted(small), key=cost) if small else max(inner or whole)
 
 
 def noise_delta(epsilon: float, user: UserBounds, counts: CutGaussian, number: CutGaussian | None) -> float:
@@ -231,3 +200,46 @@ def number_overflow(user: UserBounds, law: CutGaussian, above: int) -> Fraction:
     `above`].
     """
     return law.at_least((above - user.keys) // user.unit + 1)
+
+
+def plan_names(problem: Problem, goal: str) -> GaussianStage:
+    """The stage with the lowest threshold (`names`), or the one with little more noise than there
+    must be (`error`).
+    """
+    user = UserBounds.of(problem)
+    return _stage(problem.epsilon, problem.delta, user, goal, problem.signed)
+
+
+@lru_cache(maxsize=64)
+def _stage(epsilon: float, delta: float, user: UserBounds, goal: str, signed: bool) -> GaussianStage:
+    least = math.sqrt(user.keys) * user.per_key / most_revealed(epsilon, delta)
+    stages: list[GaussianStage] = []
+    for factor in np.linspace(1.001, 1.06, 16).tolist():
+        variance = Fraction(math.ceil((factor * least) ** 2 * FINEST_VARIANCE), FINEST_VARIANCE)
+        law = CutGaussian(64, max(variance, SMALLEST_VARIANCE), MOST_REACH)
+        stage = _lowest_threshold(epsilon, delta, GaussianStage(law, 1, user.keys, user.per_key, signed))
+        if stage is not None and (not stages or stage.threshold < stages[-1].threshold):
+            stages.append(stage)
+        elif stages:
+            break  # more noise raises the threshold from here on
+    if not stages:
+        raise ParameterError(NO_NOISE)
+    best = stages[-1]
+    if goal == "error":  # the least noise whose threshold is nearly as low
+        best = next(stage for stage in stages if stage.threshold <= 1.02 * best.threshold)
+    return best
+
+
+def _lowest_threshold(epsilon: float, delta: float, stage: GaussianStage) -> GaussianStage | None:
+    """The stage with the lowest threshold for its noise; None if there is none."""
+
+    def fits(threshold: int) -> bool:
+        return replace(stage, threshold=threshold).delta(epsilon, enough=delta) <= delta
+
+    low, high = stage.per_key + 1, stage.per_key + stage.noise.reach + 1
+    if not fits(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return replace(stage, threshold=high)

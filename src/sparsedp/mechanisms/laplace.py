@@ -15,12 +15,10 @@ from decimal import Decimal
 import numpy as np
 
 from ..errors import ParameterError
-from ..privacy import bounds
 from ..privacy.laws import TwoSided
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts, add_noise
 from .base import ArrayShape, Plan
-from .predictions import spread_noise
 from .problem import Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 
@@ -85,22 +83,22 @@ class LaplacePlan(Plan):
         return arrays["values"][ids].astype(np.float64)
 
     def simulate(self, count: int, samples: int) -> Estimates:
-        return self.clamp(count + spread_noise(self.noise, samples).astype(np.float64))
+        return self.clamp(count + self.noise.spread(samples).astype(np.float64))
 
     @property
     def noise_variance(self) -> float:
-        return bounds.geometric_variance(float(self.noise.rate))
+        return self.noise.variance_of_draws
 
     @property
     def expected_error_cells(self) -> float:
-        return bounds.geometric_mean_error(float(self.noise.rate))
+        return self.noise.mean_size
 
     @property
     def maximum_error_cells(self) -> float:
-        return bounds.expected_maximum(float(self.noise.rate), self.problem.domain)
+        return self.noise.largest_of(self.problem.domain)
 
     def error_with_probability_cells(self, failure: float) -> float:
-        return bounds.geometric_error_with_probability(float(self.noise.rate), failure)
+        return self.noise.exceeded_with(failure)
 
     def faults(self) -> Iterator[str]:
         if self.problem.domain > LARGEST_DOMAIN:

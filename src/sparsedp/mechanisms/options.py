@@ -40,6 +40,7 @@ SCALING = Option("scaling", "'paper', or 'exact' to spend all of ε on integer c
 SPLIT = Option("split", "the share of ε that the threshold stage spends")
 STORED_ZEROS = Option("stored_zeros", "the expected number of zero keys in the table, with pure privacy")
 THRESHOLD_RULE = Option("threshold_rule", "'tight', the smallest threshold for δ, or the 'paper' one", number=False)
+GOAL = Option("goal", "'names', the lowest threshold of Gaussian noise, or 'error', the least noise", number=False)
 BITS_PER_ENTRY = Option("bits_per_entry", "the space for each non-zero key", optional=True)
 TARGET_ERROR = Option("target_error", "the mean error to reach in the least space", optional=True)
 
@@ -53,5 +54,6 @@ class MechanismOptions(TypedDict, total=False):
     split: float
     stored_zeros: float
     threshold_rule: str
+    goal: str
     bits_per_entry: float | None
     target_error: float | None

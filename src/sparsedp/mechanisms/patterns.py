@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from .. import _native
 from .._util.lazy import cached_property
 from ..errors import ParameterError
-from ..privacy import bounds
 from ..privacy.randomness import Words
 from ..structures.decoding import ESTIMATORS, PRIORS, Floats
 from ..structures.unbiased import Summands, summands
@@ -77,7 +76,7 @@ class PatternReader(Reader):
         """The sum of values that are right on average, and its variance, including the square of
         any bias.
         """
-        own, noise = self._summands, bounds.geometric_variance(float(self.plan.stage.noise.rate))
+        own, noise = self._summands, self.plan.stage.noise.variance_of_draws
         total = self._reader(own.values).read(ids).sum()
         variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
         bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
@@ -90,6 +89,6 @@ class PatternReader(Reader):
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """From the law of the noise for stored keys, from the posterior for all others."""
-        noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
+        noise = self.plan.stage.noise.exceeded_with(failure)
         below, above = self._intervals(failure, prior)
         return self._reader(below, 1.0, -noise).read(ids), self._reader(above, 1.0, noise).read(ids)

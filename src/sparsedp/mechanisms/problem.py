@@ -12,16 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from .._util.lazy import cached_property
+from ..errors import ParameterError
 from ..privacy.contributions import Contribution
+from ..privacy.cut_laws import CutGaussian
 from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, precise, round_down
 from ..privacy.neighbours import HEADROOM, Neighbours
 from ..structures.table import LARGEST_COUNT
-from ..structures.thresholds import PureStage, Stage
+from ..structures.thresholds import GaussianStage, PureStage, Stage
 
 STAGE_MISFIT = "the threshold stage must be for the domain and the neighbours of the problem"
 
 _LARGEST_EPSILON = 1e6
 MOST_PARTS = 1 << 20
+GEOMETRIC, GAUSSIAN = NOISES = ("geometric", "gaussian")
+MOST_NUMBER_SHIFT = 64  # keys are counted in units if a user has more
 
 # Fields that files omit if they have their default: they are newer than the first files.
 LEFT_OUT = {"left_out": True}
@@ -44,9 +48,10 @@ class Problem:
     contribution: Contribution | None = None  # what one user may change, if known
     parts: int = 1  # built one by one, each for its share of the keys
     keep_keys: bool = field(default=False, metadata=LEFT_OUT)  # stored keys are published, not only hashed
-    sizing_noise: TwoSided | None = field(default=None, metadata=LEFT_OUT)  # of the estimate of the size
+    sizing_noise: TwoSided | CutGaussian | None = field(default=None, metadata=LEFT_OUT)  # of the estimate of the size
     sizing_keys: int | None = field(default=None, metadata=LEFT_OUT)  # keys that may come or go, if it counts keys
     bounded: bool = field(default=False, metadata=LEFT_OUT)  # keys are counted, but the size is that of public bounds
+    noise: str = field(default=GEOMETRIC, metadata=LEFT_OUT)  # "geometric" or "gaussian"
 
     @cached_property
     def step_budget(self) -> Decimal:
@@ -64,7 +69,16 @@ class Problem:
     @property
     def size_estimated(self) -> bool:
         """Whether `nonzero` was estimated from the data."""
-        return self.sizing_loss > 0 and not self.bounded
+        return (self.sizing_loss > 0 or self.sizing_noise is not None) and not self.bounded
+
+    @property
+    def sizing_spread(self) -> float:
+        """The mean size of the noise on an estimated size; 0 if there is none."""
+        if self.sizing_noise is None:
+            return 0.0
+        if isinstance(self.sizing_noise, CutGaussian):
+            return self.sizing_noise.mean_size * UserBounds.of(self).unit
+        return 1 / float(self.sizing_noise.rate)
 
     @property
     def counted(self) -> bool:
@@ -78,6 +92,11 @@ class Problem:
         """The inputs between which the guarantee holds, in words."""
         few = self.sizing_keys is not None and not self.neighbours.real and self.sizing_keys < self.neighbours.distance
         return f"{self.neighbours} in at most {self.sizing_keys} keys" if few else str(self.neighbours)
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether counts get Gaussian noise."""
+        return self.noise == GAUSSIAN
 
     @property
     def upper_cells(self) -> int | None:
@@ -126,17 +145,21 @@ class Problem:
             return steps
         return min(steps, contribution.keys)
 
-    def loss_of_number(self, law: TwoSided) -> Decimal:
+    def loss_of_number(self, law: TwoSided | CutGaussian) -> Decimal:
         """The loss of a number of keys with this noise, spread over the steps between neighbours,
         rounded up.
         """
+        if isinstance(law, CutGaussian):
+            return Decimal(0)  # it is composed with the noise on the counts
         if self.neighbours.real:
             return law.step_loss
         with precise(ROUND_CEILING):
             return law.step_loss * self.moved_keys / round_down(self.neighbours.distance)
 
-    def fits(self, stage: Stage | None) -> bool:
+    def fits(self, stage: Stage | GaussianStage | None) -> bool:
         """Whether a threshold stage is for the domain and the neighbours of the problem."""
+        if isinstance(stage, GaussianStage):
+            return self.gaussian and UserBounds(stage.keys, stage.per_key) == UserBounds.of(self)
         if isinstance(stage, PureStage):
             return self.delta == 0 and stage.domain == self.domain
         return stage is None or (self.delta > 0 and stage.distance == self.neighbours.distance)
@@ -156,6 +179,10 @@ class Problem:
             yield "the loss of sizing must be that of its noise"
         if self.contribution is not None and self.contribution.total > self.neighbours.sensitivity:
             yield "users must not contribute more than neighbours differ by"
+        if self.noise not in NOISES:
+            yield "noise must be geometric or gaussian"
+        elif self.sizing_noise is not None and isinstance(self.sizing_noise, CutGaussian) != self.gaussian:
+            yield "the noise of the size must be that of the counts"
         if self.bounded and self.sizing_keys is None:
             yield "only a size whose keys are counted is bounded"
         if self.keep_keys and not (self.hashed and self.delta > 0):
@@ -163,5 +190,43 @@ class Problem:
         if not 1 <= self.parts <= MOST_PARTS:
             yield "parts must be in 1..2^20"
 
-    def _loss_of_size(self, noise: TwoSided) -> Decimal:
-        return noise.step_loss if self.sizing_keys is None else self.loss_of_number(noise)
+    def _loss_of_size(self, noise: TwoSided | CutGaussian) -> Decimal:
+        if self.sizing_keys is None and not isinstance(noise, CutGaussian):
+            return noise.step_loss
+        return self.loss_of_number(noise)
+
+
+@dataclass(frozen=True)
+class UserBounds:
+    """What a user may change: at most `keys` keys, by at most `per_key` counts each."""
+
+    keys: int
+    per_key: int
+
+    @classmethod
+    def of(cls, problem: Problem) -> UserBounds:
+        """The bounds of a problem, or `ParameterError` if Gaussian noise can do nothing with them."""
+        neighbours, contribution = problem.neighbours, problem.contribution
+        if neighbours.real:
+            raise ParameterError(
+                "gaussian noise is for counts in whole units: rounding real values at random has no guarantee for it; "
+                "use noise='geometric'"
+            )
+        if contribution is None and neighbours.distance == 1:
+            return cls(1, 1)
+        if contribution is None or contribution.total != neighbours.sensitivity:
+            raise ParameterError(
+                "gaussian noise needs max_keys_per_user and max_per_key: sensitivity alone does not say over how many "
+                "keys a user is spread"
+            )
+        return cls(contribution.keys, math.floor(contribution.per_key))
+
+    @property
+    def unit(self) -> int:
+        """Keys are counted in units of this many."""
+        return 1 << max(0, (self.keys // MOST_NUMBER_SHIFT).bit_length() - 1)
+
+    @property
+    def number_shift(self) -> int:
+        """By how many units their number may move."""
+        return -(-self.keys // self.unit)

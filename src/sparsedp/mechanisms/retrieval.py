@@ -1,22 +1,26 @@
 """`retrieval`: a dense noisy histogram hidden in a sparse random linear system, for δ > 0.
 
-Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`. ε follows from
-the thresholds of the noise and from the integer widths of the buckets. δ is the sum of four events:
-a key that a neighbour lacks is stored, its row depends on the others', the array is too small for
-the keys, no seed gives independent rows. The last three concern hash seeds and a noisy number of
-keys, never values. That number sets the size of the array, so that every key has its place; or a
+Guarantee: (ε, δ)-differential privacy. The law of the noise is a table of integers, and the buckets
+that hide it are the same table (`privacy/cut_laws.py`), so a key that is absent reads exactly the
+noise that a present key has on its count. With geometric noise neighbours are at ℓ1 distance
+`sensitivity`, with Gaussian noise they differ in at most `max_keys_per_user` keys by at most
+`max_per_key` each. δ is the sum of the noise's own (values that a step makes impossible; for
+Gaussian noise all of `composed_delta`) and of three events that concern hash seeds and a noisy
+number of keys, never values: a row depends on others, the array is too small for the keys, no seed
+gives independent rows. That number sets the size of the array, so that every key has its place; or a
 public `nonzero` does, and with more keys the array is not filled, which costs only accuracy. Proof:
 docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
 
-Every key, present or not, is answered with the error of geometric noise at (almost) the full ε.
+Every key, present or not, is answered with the error of noise at (almost) the full ε.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,24 +28,28 @@ from .._util.lazy import cached_property
 from .._util.progress import task
 from ..errors import ParameterError
 from ..keys.hashing import Partition
-from ..privacy import bounds
-from ..privacy.laws import TwoSided, float_up, log_bounds, precise
+from ..privacy.bounds import geometric_mean_error
+from ..privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
+from ..privacy.laws import TwoSided, float_up
 from ..privacy.randomness import Randomness, Words, pieces
 from ..structures.buckets import NoiseBuckets
-from ..structures.linear_system import MOST_DEFECT, MOST_REDRAWS, LinearSystem
-from ..structures.table import MOST_TAIL_STEPS, Counts, Table, add_noise
-from .base import TABLE_SHAPES, ArrayShape, Built, DivisiblePlan, Plan
-from .predictions import spread_noise
-from .problem import LEFT_OUT, Problem
+from ..structures.linear_system import LinearSystem
+from ..structures.table import LARGEST_COUNT, MOST_TAIL_STEPS, Counts, Table
+from . import gaussian, retrieval_account
+from .base import ArrayShape, Built, DivisiblePlan, Plan
+from .gaussian import GaussianNoise, GaussianSize
+from .problem import LEFT_OUT, NOISES, Problem, UserBounds
 from .reading import Arrays, Estimates, Parts, Reader
+from .retrieval_account import DEPENDENCE_SHARE, STORED_SHARE
 from .sizing import Sizing
 from .slots import SlotReader
-from .support import SupportSize, margin, overflow, room, step_delta, step_multiplier
+from .support import SupportSize, margin, planned_share, room, step_delta
 from .threshold import TABLE_ENTRY_NBYTES, worst_thresholded_error
 
-# Shares of δ for a stored key that a neighbour lacks, and for dependent rows; the rest is for
-# overflow.
-STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 8)
+WORD_BITS = range(16, 65, 8)
+
+# What the integers of a geometric law may lose beyond its rate, relative to it.
+MOST_EXCESS = Decimal("0.0005")
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class RetrievalPlan(DivisiblePlan):
     """
 
     problem: Problem
-    buckets: NoiseBuckets
+    buckets: NoiseBuckets | CutGeometric | CutGaussian  # the first in files from before there were cut laws
     system: LinearSystem
     # With a public bound, the array is filled if the noisy number of keys of each part is at most
     # `room`.
@@ -68,61 +76,47 @@ class RetrievalPlan(DivisiblePlan):
     approximate = True
     needs_size = always_counts = True
     coarsens = True
+    keeps_keys = True
+    noises = NOISES
 
     @classmethod
     def sizing(cls, problem: Problem, share: float | None) -> Sizing | None:
         """The number of keys, with or without a public bound on it."""
-        return SupportSize.plan(problem, share) if problem.delta > 0 else None
+        if problem.delta <= 0:
+            return None
+        return GaussianSize.plan(problem) if problem.gaussian else SupportSize.plan(problem, share)
 
     @classmethod
     def create(cls, problem: Problem) -> RetrievalPlan:
-        """T, the slots and the bits of a slot with the least space within (ε, δ)."""
+        """The noise, the slots and the bits of a slot with the least space within (ε, δ)."""
         if problem.delta <= 0:
             raise ParameterError(f"retrieval needs delta > 0, got {problem.delta}; use mechanism='tight-alp'")
         if problem.entries is None:
             raise ParameterError("the size of retrieval needs nonzero= or total=; release() can estimate it")
         if problem.sizing_noise is None:
-            size = SupportSize.plan(problem)
+            size = cls.sizing(problem, None)
+            assert size is not None
             problem = size.sized(problem, size.unknown(problem))
-        planned = problem
-        while (plan := cls._planned(planned)) is None or (plan := plan._within_budget()).buckets.bits > 64:
-            # A very large ε would need slots wider than 64 bits; less of it is spent, and the
-            # release says so.
-            planned = replace(planned, epsilon=0.8 * planned.epsilon)
-            if planned.step_budget < problem.step_budget / 8:
-                raise ParameterError(
-                    f"retrieval needs slots of more than 64 bits for delta = {problem.delta} at this epsilon and "
-                    "sensitivity; use a larger delta or mechanism='tight-alp'"
-                )
-        return replace(plan, problem=problem)
+        if isinstance(problem.sizing_noise, CutGaussian):
+            law: CutGeometric | CutGaussian = _gaussian_law(problem, problem.sizing_noise)
+            # Of all keys that a user may touch one row after the other must be independent, twice.
+            failure = gaussian.DEPENDENCE_SHARE * Fraction(problem.delta) / (4 * UserBounds.of(problem).keys)
+        else:
+            law = _geometric_law(problem)
+            # δ_h / (1 - p)² and p^16, with p at most 1/4 and far below
+            failure = step_delta(problem) * DEPENDENCE_SHARE / 2
+        assert problem.sizing_noise is not None
+        most = room(problem, problem.sizing_noise) if problem.bounded else None
+        keys = (keys_of_part(problem) if most is None else most) + margin(problem, problem.sizing_noise)
+        return cls(problem, law, LinearSystem.smallest(keys, law.bits // 8, failure), most)
 
     @classmethod
-    def _planned(cls, problem: Problem) -> RetrievalPlan | None:
-        assert problem.sizing_noise is not None
-        buckets = _buckets(problem, Decimal(1))
-        if buckets.bits > 64:
-            return None
-        most = room(problem, problem.sizing_noise) if problem.bounded else None
-        keys = (_keys_of_part(problem) if most is None else most) + margin(problem, problem.sizing_noise)
-        # δ_h / (1 - p)² and p^16, with p at most 1/4 and far below
-        failure = step_delta(problem) * DEPENDENCE_SHARE / 2
-        return cls(problem, buckets, LinearSystem.smallest(keys, buckets.bits // 8, failure), most)
-
-    def _within_budget(self) -> RetrievalPlan:
-        """The plan, or one with a little more noise if the buckets' integers lose more than the
-        budget.
-        """
-        plan, share = self, Decimal(1)
-        while plan.step_loss > plan.problem.step_budget:
-            with precise(ROUND_FLOOR):
-                share -= (plan.step_loss - plan.problem.step_budget) / plan.problem.step_budget + Decimal("1e-9")
-            if share <= 0:  # with a δ that allows nearly everything, buckets lose more than all of ε
-                raise ParameterError(
-                    f"retrieval finds no buckets for delta = {plan.problem.delta}; use a delta far below 1"
-                )
-            buckets = _buckets(plan.problem, share)
-            plan = replace(plan, buckets=buckets, system=replace(plan.system, width=buckets.bits // 8))
-        return plan
+    def figure_of_noise(cls, problem: Problem) -> float:
+        """The mean error, about."""
+        if problem.gaussian:
+            delta = gaussian.NOISE_SHARE * Fraction(problem.delta)
+            return GaussianNoise.plan(problem, delta, counted=True).counts.mean_size
+        return geometric_mean_error(float(problem.step_budget) * (1 - planned_share(problem)))
 
     def counted(self, noisy: list[int]) -> RetrievalPlan:
         """The plan that states, from the noisy numbers of keys of all parts, whether its array is
@@ -132,43 +126,21 @@ class RetrievalPlan(DivisiblePlan):
 
     @cached_property
     def step_loss(self) -> Decimal:
-        """The loss of a step from zero or elsewhere."""
-        # If nothing is filled, a key of count one is at least not stored.
-        absent = log_bounds(1 / (1 - self.buckets.noise.at_least(self.buckets.threshold - 1))).high
-        counted = Decimal(0) if self.count_noise is None else self.count_noise.step_loss
-        with precise(ROUND_CEILING):
-            return max(self.buckets.noise.step_loss, self.buckets.zero_loss, absent) + counted
-
-    @cached_property
-    def step_delta_parts(self) -> dict[str, Fraction]:
-        """The four events behind δ: stored, dependent rows, no seed and overflow, each for one
-        step.
-
-        The exception is the overflow of integer counts whose number set the size: it is for all
-        steps together.
-        """
-        defect = self.system.rank_defect
-        if defect > MOST_DEFECT:
-            raise AssertionError("the system is too small for its keys")
-        return {
-            "stored": self.buckets.noise.at_least(self.buckets.threshold - 1),
-            "dependent": self.system.dependence / (1 - defect) ** 2,
-            "no seed": defect**MOST_REDRAWS,
-            "overflow": self._overflow,
-        }
+        """The loss of a step from zero or elsewhere; Gaussian noise has no bound on it."""
+        return retrieval_account.step_loss(self)
 
     @property
-    def _overflow(self) -> Fraction:
-        above = self.system.keys - (_keys_of_part(self.problem) if self.room is None else self.room)
-        if self.count_noise is not None:
-            return self.count_noise.at_least(above)
-        if self.problem.sizing_noise is None:
-            raise AssertionError("the noise of the number of keys is not known")
-        return overflow(self.problem, self.problem.sizing_noise, above)
+    def exact_epsilon(self) -> float:
+        return self.problem.epsilon if self.problem.gaussian else super().exact_epsilon
+
+    @cached_property
+    def delta_events(self) -> dict[str, Fraction]:
+        """The causes of δ, each for one step of a count, or with Gaussian noise for all of a user."""
+        return retrieval_account.delta_events(self)
 
     @property
     def delta_parts(self) -> dict[str, float]:
-        return {name: float_up(part) for name, part in self.step_delta_parts.items()}
+        return {name: float_up(part) for name, part in self.delta_events.items()}
 
     @property
     def exact_delta(self) -> Fraction:
@@ -178,13 +150,13 @@ class RetrievalPlan(DivisiblePlan):
         An estimated size could have been another size with more δ: the guarantee is the worst over
         all sizes.
         """
-        parts = dict(self.step_delta_parts)
-        at_once = Fraction(0)
-        if self.count_noise is None and not self.problem.neighbours.real:
-            at_once = parts.pop("overflow", at_once)
-        step = sum(parts.values(), Fraction(0))
-        exact = step * step_multiplier(self.problem, self.step_loss) * (1 + Fraction(1, 10**9)) + at_once
+        exact = retrieval_account.whole_delta(self)
         return max(exact, Fraction(self.problem.delta)) if self.problem.size_estimated else exact
+
+    @property
+    def releases(self) -> int:
+        """One: noise is added to negative counts as it is to positive ones. Older files have two."""
+        return super().releases if isinstance(self.buckets, NoiseBuckets) else 1
 
     @property
     def cells_nbytes(self) -> float:
@@ -201,7 +173,7 @@ class RetrievalPlan(DivisiblePlan):
 
     @property
     def array_shapes(self) -> dict[str, ArrayShape]:
-        shapes = TABLE_SHAPES | {
+        shapes = self.table_shapes | {
             "retrieval.slots": (np.uint8, (self.system.size * self.system.width + 8,)),
             "retrieval.seed": (np.uint64, (2,)),
         }
@@ -211,21 +183,24 @@ class RetrievalPlan(DivisiblePlan):
         """Noise on every key; all keys enter the system, stored keys with uniform numbers that
         reveal nothing.
         """
+        law = self.buckets
+        assert isinstance(law, CutLaw)  # only older files have other buckets
         numbers, kept = np.empty(len(ids), np.uint64), np.empty(len(ids), np.bool_)
         stored_ids, stored_values = [ids[:0]], [counts[:0]]
         with task("Adding noise", len(ids)) as advance:
             for piece in pieces(len(ids)):
-                noisy = add_noise(counts[piece], self.buckets.noise, randomness)
-                stored = kept[piece] = noisy >= self.buckets.threshold
+                noisy = np.clip(counts[piece] + law.draw(len(ids[piece]), randomness), -LARGEST_COUNT, LARGEST_COUNT)
+                stored = kept[piece] = np.abs(noisy) > law.reach
                 stored_ids.append(ids[piece][stored])
                 stored_values.append(noisy[stored])
-                values = np.clip(noisy, self.buckets.lowest, self.buckets.threshold - 1)
-                hidden = self.buckets.draw(values, randomness)
+                hidden = law.words_for(np.where(stored, 0, noisy), randomness)
                 numbers[piece] = np.where(stored, randomness.words(len(noisy)), hidden)
                 advance(len(noisy))
         table = Table.sorted(np.concatenate(stored_ids), np.concatenate(stored_values))
         del stored_ids, stored_values
-        assert self.count_noise is None  # only files of format 1 have it
+        if self.problem.keep_keys:  # of keys with the same fingerprint, the system holds the first
+            first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
+            ids, numbers = ids[first], numbers[first]
         slots, seed = self.system.draw(ids, numbers, randomness) if self.array_filled else self.system.noise(randomness)
         arrays: Arrays = {
             "table.ids": table.ids,
@@ -267,30 +242,31 @@ class RetrievalPlan(DivisiblePlan):
             "are answered 0, with an interval up to the threshold; release again with a larger nonzero=, or without it"
         )
 
+    @property
+    def noise(self) -> CutLaw | TwoSided:
+        """The law of the noise on counts."""
+        return self.buckets if isinstance(self.buckets, CutLaw) else self.buckets.noise
+
     def simulate(self, count: int, samples: int) -> Estimates:
-        noisy = np.maximum(count + spread_noise(self.buckets.noise, samples), self.buckets.lowest)
+        noisy = np.maximum(count + self.noise.spread(samples), self.buckets.lowest)
         if not self.filled:
             noisy = np.where(noisy >= self.buckets.threshold, noisy, 0)
         return self.clamp(noisy.astype(np.float64))
 
     @property
     def noise_variance(self) -> float | None:
-        return bounds.geometric_variance(float(self.buckets.noise.rate)) if self.filled else None
+        return self.noise.variance_of_draws if self.filled else None
 
     @property
     def expected_error_cells(self) -> float:
-        rate = float(self.buckets.noise.rate)
-        if not self.filled:
-            return worst_thresholded_error(rate, self.buckets.threshold)
-        return bounds.geometric_mean_error(rate)
+        return self.noise.mean_size if self.filled else worst_thresholded_error(self.noise, self.buckets.threshold)
 
     @property
     def maximum_error_cells(self) -> float:
-        keys = self.problem.domain
-        return max(self.buckets.threshold, bounds.expected_maximum(float(self.buckets.noise.rate), keys))
+        return max(self.buckets.threshold, self.noise.largest_of(self.problem.domain))
 
     def error_with_probability_cells(self, failure: float) -> float:
-        noise = bounds.geometric_error_with_probability(float(self.buckets.noise.rate), failure)
+        noise = self.noise.exceeded_with(failure)
         return noise if self.filled else self.buckets.threshold + noise
 
     @property
@@ -304,7 +280,9 @@ class RetrievalPlan(DivisiblePlan):
         if self.system.width * 8 != self.buckets.bits:
             yield "the system must fit the buckets"
         unstated = problem.sizing_keys is None or (problem.nonzero is None and not problem.bounded)
-        if self.count_noise is None and unstated:
+        if isinstance(self.buckets, CutGaussian) != problem.gaussian:
+            yield "the counts and their number must have the same kind of noise"
+        elif self.count_noise is None and unstated:
             yield "the noisy number of keys must be stated"
         elif self.count_noise is None and (self.room != self._planned_room or not self._margin_fits):
             yield "the system must have a margin above the number of keys"
@@ -321,20 +299,50 @@ class RetrievalPlan(DivisiblePlan):
         noise, moved = self.problem.sizing_noise, self.problem.sizing_keys
         if noise is None or moved is None:
             return False
-        number = -(-(self.problem.nonzero or 1) // self.problem.parts) if self.room is None else self.room
-        above = self.system.keys - number
-        return moved <= above <= MOST_TAIL_STEPS * noise.magnitude.period
+        above = self.system.keys - (keys_of_part(self.problem) if self.room is None else self.room)
+        most = MOST_TAIL_STEPS * noise.magnitude.period if isinstance(noise, TwoSided) else self.system.keys
+        return moved <= above <= most
 
 
-def _keys_of_part(problem: Problem) -> int:
+def keys_of_part(problem: Problem) -> int:
     """The noisy number of keys of the fullest part."""
-    assert problem.nonzero is not None
-    return -(-problem.nonzero // problem.parts)
+    return -(-(problem.nonzero or 1) // problem.parts)
 
 
-def _buckets(problem: Problem, share: Decimal) -> NoiseBuckets:
-    """Buckets for noise with this share of the budget, and the threshold that its share of δ
-    allows.
+def _geometric_law(problem: Problem) -> CutGeometric:
+    """The fewest whole bytes in which the law is within the budget, and its last value within its
+    share of δ.
+
+    A very large ε would need more than 64 bits: then less of it is spent, and the release says so.
     """
-    noise = TwoSided.with_rate(problem.rate(share))
-    return NoiseBuckets.plan(noise, 1 + noise.smallest_tail(step_delta(problem) * STORED_SHARE))
+    most, budget = step_delta(problem) * STORED_SHARE, problem.step_budget
+    rate = problem.rate()
+    while rate * 8 > budget:
+        law = _shortest_law(rate, budget, most)
+        if law is not None:
+            return law
+        rate *= Decimal("0.8")
+    raise ParameterError(
+        f"retrieval needs slots of more than 64 bits for delta = {problem.delta} at this epsilon and "
+        "sensitivity; use a larger delta or mechanism='tight-alp'"
+    )
+
+
+@lru_cache(maxsize=64)  # a draft and its plan ask for the same law
+def _shortest_law(rate: Decimal, budget: Decimal, most: Fraction) -> CutGeometric | None:
+    for bits in WORD_BITS:
+        law = CutGeometric(bits, rate)
+        if law.reach > 1 and law.step_delta <= most:
+            if law.step_loss > budget:
+                law = CutGeometric(bits, rate * (1 - MOST_EXCESS))
+            if law.step_loss <= budget and law.step_delta <= most:
+                return law
+    return None
+
+
+def _gaussian_law(problem: Problem, number: CutGaussian) -> CutGaussian:
+    """The noise on counts that was planned together with that on their number."""
+    noise = GaussianNoise.plan(problem, gaussian.NOISE_SHARE * Fraction(problem.delta), counted=True)
+    if noise.number != number:
+        raise AssertionError("the noise on the number of keys was planned for another problem")
+    return noise.counts

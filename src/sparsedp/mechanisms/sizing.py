@@ -32,8 +32,6 @@ EFFECTIVE_SHARE = 0.02
 class Sizing(ABC):
     """What is counted, and with which noise."""
 
-    law: TwoSided
-
     # Whether the counted cells must be those of the build; real values are then rounded only once.
     of_built_cells: ClassVar[bool] = False
 
@@ -71,6 +69,7 @@ class EffectiveSize(Sizing):
     ε. A step of one count changes the sum by at most one.
     """
 
+    law: TwoSided
     cap: int
 
     @classmethod

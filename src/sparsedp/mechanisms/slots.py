@@ -10,7 +10,6 @@ from .. import _native
 from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
-from ..privacy import bounds
 from ..privacy.randomness import Words
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
 from .reading import Estimates, Parts, Reader, tables_of
@@ -42,6 +41,11 @@ class SlotReader(Reader):
         self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
         self._slots = self._reader(self._noisy.astype(np.float64))
 
+    @property
+    def _both_signs(self) -> bool:
+        """Whether negative counts are in the same array."""
+        return self.plan.problem.signed and self.plan.releases == 1
+
     def _reader(self, values: Estimates) -> _native.SlotReader:
         return self.plan.system.reader(
             self._indexes, self._packed, self._seeds, self.plan.problem.hashed, self._lasts, values
@@ -61,9 +65,10 @@ class SlotReader(Reader):
 
         If nothing else is known of a key, its count + noise is below the threshold.
         """
-        noise = bounds.geometric_error_with_probability(float(self.plan.buckets.noise.rate), failure)
+        noise = self.plan.noise.exceeded_with(failure)
         values, highest = self._slots.read(ids), self.plan.buckets.threshold - 1 + noise
-        low = self._where_empty(ids, values - noise, -noise, 0.0)
+        lowest = -highest if self._both_signs else 0.0
+        low = self._where_empty(ids, values - noise, -noise, lowest)
         high = self._where_empty(ids, values + noise, noise, highest)
         if self._is_fitted(prior):
             answers = self.estimate(ids, self.estimators[0], prior)
@@ -89,6 +94,8 @@ class SlotReader(Reader):
 
     def _of_buckets(self, answers: Estimates) -> Estimates:
         """The answers for all buckets, from those for noisy values from 0 on."""
+        if self._both_signs:
+            return np.sign(self._noisy) * answers[np.abs(self._noisy)]
         return answers[np.maximum(self._noisy, 0)]
 
     @cached_property
@@ -96,7 +103,7 @@ class SlotReader(Reader):
         values = np.concatenate([table.values for table in self._tables])
         problem, buckets = self.plan.problem, self.plan.buckets
         keys = float(problem.entries or 1) if problem.sizing_noise is None else None
-        return posterior_of_noisy(problem, buckets.noise, buckets.threshold, values, keys)
+        return posterior_of_noisy(problem, buckets, np.abs(values), keys)
 
     @cached_property
     def _fitted(self) -> _native.SlotReader:

@@ -3,8 +3,9 @@ Threshold2).
 
 Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensitivity`; both are
 computed exactly from the integer thresholds, and δ is the probability that a key that a neighbour
-lacks is stored. Proof: docs/privacy.md, "Stability". Exact test:
-tests/mechanisms/test_exact_threshold.py.
+lacks is stored. With Gaussian noise neighbours differ in at most `max_keys_per_user` keys by at most
+`max_per_key` each, and δ is an upper bound at the requested ε. Proof: docs/privacy.md, "Stability"
+and "Gaussian names". Exact test: tests/mechanisms/test_exact_threshold.py.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from .._util.lazy import cached_property
 from ..errors import ParameterError
-from ..structures.thresholds import StableStage
+from ..structures.thresholds import GaussianStage, StableStage
 from .base import Plan
-from .options import THRESHOLD_RULE
-from .predictions import spread_noise
-from .problem import Problem
+from .gaussian import plan_names
+from .options import GOAL, THRESHOLD_RULE
+from .problem import NOISES, Problem
 from .reading import Estimates
 from .threshold import TablePlan
 
@@ -46,31 +48,60 @@ class StabilityPlan(TablePlan):
     """Noise on non-zero keys only."""
 
     problem: Problem
-    stage: StableStage
+    stage: StableStage | GaussianStage
     reason: str = Plan.reason
 
     mechanism = "stability"
     row = 6
     approximate = True
-    options = (THRESHOLD_RULE,)
+    options = (THRESHOLD_RULE, GOAL)
     keeps_keys = True
+    noises = NOISES
 
     @classmethod
-    def create(cls, problem: Problem, threshold_rule: str = "tight") -> StabilityPlan:
-        """The smallest threshold for δ (`tight`), or the paper's t = ln(1/δ)/ε + 2 (`paper`)."""
-        return cls(problem, plan_stable_stage(problem, Decimal(1), threshold_rule))
+    def create(cls, problem: Problem, threshold_rule: str = "tight", goal: str = "names") -> StabilityPlan:
+        """The smallest threshold for δ (`tight`), or the paper's t = ln(1/δ)/ε + 2 (`paper`).
+
+        With Gaussian noise, threshold and noise are chosen together: for the lowest threshold
+        (`names`), or for little noise (`error`).
+        """
+        if goal not in ("names", "error"):
+            raise ParameterError(f"goal must be 'names' or 'error', got {goal!r}")
+        if not problem.gaussian:
+            return cls(problem, plan_stable_stage(problem, Decimal(1), threshold_rule))
+        if threshold_rule != "tight":
+            raise ParameterError("the paper's threshold is for geometric noise; use threshold_rule='tight'")
+        return cls(problem, plan_names(problem, goal))
+
+    @classmethod
+    def figure_of_noise(cls, problem: Problem) -> float:
+        """The threshold."""
+        return float(cls.create(problem).stage.threshold)
 
     @property
+    def releases(self) -> int:
+        """One with Gaussian noise, which is added to negative values as it is to positive ones."""
+        return 1 if self.problem.gaussian else super().releases
+
+    @property
+    def exact_epsilon(self) -> float:
+        return self.problem.epsilon if self.problem.gaussian else super().exact_epsilon
+
+    @cached_property
     def exact_delta(self) -> Fraction:
-        return self.stage.delta
+        stage = self.stage
+        return Fraction(stage.delta(self.problem.epsilon)) if isinstance(stage, GaussianStage) else stage.delta
 
     def simulate(self, count: int, samples: int) -> Estimates:
-        return self.clamp(simulate_stable(self.stage, count, samples)[1])
+        if isinstance(self.stage, StableStage):
+            return self.clamp(simulate_stable(self.stage, count, samples)[1])
+        noisy = count + self.stage.noise.spread(samples)
+        return self.clamp(np.where((noisy >= self.stage.threshold) & (count > 0), noisy, 0).astype(np.float64))
 
 
 def simulate_stable(stage: StableStage, count: int, samples: int) -> tuple[np.ndarray, Estimates]:
     """Whether a key of this count is stored, and its value (0 if it is not), over many draws."""
-    noisy = count + spread_noise(stage.noise, samples)
+    noisy = count + stage.noise.spread(samples)
     if count < stage.unit:
         up = np.random.default_rng(2).random(samples) < count / stage.unit
         noisy = np.where(up, noisy - count + stage.unit, -1)

@@ -19,11 +19,13 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..privacy.bounds import geometric_mean_error
+from ..privacy.cut_laws import CutGaussian
 from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, precise, round_down, round_up
 from ..privacy.neighbours import HEADROOM
 from ..privacy.randomness import Randomness
 from ..structures.table import Counts, add_noise
-from .problem import Problem
+from . import gaussian
+from .problem import Problem, UserBounds
 from .sizing import Sizing, law_of_size
 
 OVERFLOW_SHARE = Fraction(3, 8)  # of δ, for an array that is too small
@@ -41,6 +43,8 @@ LARGEST_EXPONENT = 1000
 @dataclass(frozen=True)
 class SupportSize(Sizing):
     """How many keys each part has; its array is made for that many and a margin."""
+
+    law: TwoSided
 
     of_built_cells = True
 
@@ -74,25 +78,34 @@ class SupportSize(Sizing):
         return [0] * problem.parts
 
 
-def room(problem: Problem, law: TwoSided) -> int:
+def room(problem: Problem, law: TwoSided | CutGaussian) -> int:
     """The noisy number of keys that a part may have, if there is a public bound on all of them."""
     assert problem.entries is not None
-    return _entries_of_part(problem.entries, problem.parts) + law.smallest_tail(UNFILLED_CHANCE / problem.parts)
+    most = _entries_of_part(problem.entries, problem.parts)
+    if isinstance(law, CutGaussian):
+        unit = UserBounds.of(problem).unit
+        return unit * (-(-most // unit) + law.smallest_tail(UNFILLED_CHANCE))
+    return most + law.smallest_tail(UNFILLED_CHANCE / problem.parts)
 
 
-def margin(problem: Problem, law: TwoSided) -> int:
+def margin(problem: Problem, law: TwoSided | CutGaussian) -> int:
     """What is added to a noisy number so that no key is left out, except with the share of δ for
     overflow.
     """
+    if isinstance(law, CutGaussian):
+        chance = gaussian.OVERFLOW_SHARE * Fraction(problem.delta)
+        return gaussian.number_margin(UserBounds.of(problem), law, chance)
     whole = step_delta(problem) if problem.neighbours.real else Fraction(problem.delta)
-    return law.smallest_tail(whole * OVERFLOW_SHARE / _touched_parts(problem)) + problem.moved_keys - 1
+    return law.smallest_tail(whole * OVERFLOW_SHARE / touched_parts(problem)) + problem.moved_keys - 1
 
 
-def overflow(problem: Problem, law: TwoSided, above: int) -> Fraction:
+def overflow(problem: Problem, law: TwoSided | CutGaussian, above: int) -> Fraction:
     """P[the keys of neighbours together exceed the noisy number of one of them by more than
     `above`].
     """
-    return _touched_parts(problem) * law.at_least(above + 1 - problem.moved_keys)
+    if isinstance(law, CutGaussian):
+        return gaussian.number_overflow(UserBounds.of(problem), law, above)
+    return touched_parts(problem) * law.at_least(above + 1 - problem.moved_keys)
 
 
 def planned_share(problem: Problem) -> float:
@@ -129,7 +142,7 @@ def step_multiplier(problem: Problem, step_loss: Decimal) -> Fraction:
         return Fraction((whole.exp() - 1) / cell * (1 + Decimal("1e-30")))
 
 
-def _touched_parts(problem: Problem) -> int:
+def touched_parts(problem: Problem) -> int:
     """How many parts may gain or lose keys."""
     return min(problem.parts, problem.moved_keys)
 

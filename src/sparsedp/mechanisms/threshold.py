@@ -8,6 +8,7 @@ tests/mechanisms/test_exact_threshold.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,13 +19,13 @@ import numpy as np
 from .. import _native
 from ..errors import ParameterError
 from ..keys.hashing import Partition
-from ..privacy import bounds
+from ..privacy.cut_laws import CutLaw
+from ..privacy.laws import TwoSided
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts
-from ..structures.thresholds import PureStage, Stage
+from ..structures.thresholds import GaussianStage, PureStage, StableStage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .options import STORED_ZEROS
-from .predictions import spread_noise
 from .problem import STAGE_MISFIT, Problem
 from .reading import Estimates, Parts, Reader, tables_of
 
@@ -48,10 +49,11 @@ class TablePlan(DivisiblePlan):
     estimated as 0.
     """
 
-    stage: Stage
+    stage: PureStage | StableStage | GaussianStage
 
     @property
     def step_loss(self) -> Decimal:
+        assert not isinstance(self.stage, GaussianStage)  # which has no bound on it
         return self.stage.step_loss
 
     @property
@@ -85,16 +87,16 @@ class TablePlan(DivisiblePlan):
 
     @property
     def expected_error_cells(self) -> float:
-        return worst_thresholded_error(float(self.stage.noise.rate), self.stage.threshold)
+        return worst_thresholded_error(self.stage.noise, self.stage.threshold)
 
     @property
     def maximum_error_cells(self) -> float:
         keys = (self.problem.entries or self.problem.domain) + self.expected_zeros
-        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
+        return self.stage.threshold + self.stage.noise.largest_of(keys)
 
     def error_with_probability_cells(self, failure: float) -> float:
         # A key that is not stored has x + η < T, so the error x is below T - η.
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+        noise = self.stage.noise.exceeded_with(failure)
         return self.stage.threshold + noise
 
     def faults(self) -> Iterator[str]:
@@ -125,9 +127,11 @@ class TableReader(Reader):
         """A stored value is off by its noise; a key that is not stored has count + noise below the
         threshold.
         """
-        noise = bounds.geometric_error_with_probability(float(self.plan.stage.noise.rate), failure)
-        high = self._reader(noise, self.plan.stage.threshold - 1 + noise)
-        return self._reader(-noise, 0.0).read(ids), high.read(ids)
+        noise = self.plan.stage.noise.exceeded_with(failure)
+        unstored = self.plan.stage.threshold - 1 + noise
+        both_signs = self.plan.problem.signed and self.plan.releases == 1
+        low = self._reader(-noise, -unstored if both_signs else 0.0)
+        return low.read(ids), self._reader(noise, unstored).read(ids)
 
 
 @dataclass(frozen=True)
@@ -155,22 +159,26 @@ class ThresholdPlan(TablePlan):
         return float(self.stored_zeros)
 
     def simulate(self, count: int, samples: int) -> Estimates:
-        noisy = count + spread_noise(self.stage.noise, samples)
+        noisy = count + self.stage.noise.spread(samples)
         return self.clamp(np.where(noisy >= self.stage.threshold, noisy, 0).astype(np.float64))
 
 
-def worst_thresholded_error(rate: float, threshold: int) -> float:
-    """The largest expected error of a thresholded count over all true counts, from the geometric
-    law.
+def worst_thresholded_error(noise: TwoSided | CutLaw, threshold: int) -> float:
+    """The largest expected error of a thresholded count over all true counts.
 
     For x below T, x is lost with P[x + η < T] and otherwise the noise is at least T - x.
     """
-    a = np.exp(-rate)
-    x = np.arange(0, 2 * threshold + 1, max(1, threshold // 1000), dtype=np.float64)
+    x = np.arange(0, 2 * threshold + 1, max(1, threshold // 1000))
+    if isinstance(noise, CutLaw):
+        values = np.arange(noise.lowest, noise.threshold)
+        sizes = np.append(np.cumsum((np.abs(values) * noise.probability_of(values))[::-1])[::-1], 0.0)
+        kept = sizes[np.clip(threshold - x - noise.lowest, 0, len(values))]
+        return float(np.max(x * (1 - noise.chance_at_least(threshold - x)) + kept))
+    a = math.exp(-float(noise.rate))
     below = x < threshold
     # The noise j at which the outcome changes, its tail P[η >= j], and the tail's share Σ_{i >= j}
     # i P[η = i] of E|η|.
-    j = np.where(below, threshold - x, x - threshold + 1)
+    j = np.where(below, threshold - x, x - threshold + 1).astype(np.float64)
     tail = a**j / (1 + a)
     beyond = tail * (j + a / (1 - a))
     lost = np.where(below, 1 - tail, tail)

@@ -17,7 +17,6 @@ from fractions import Fraction
 import numpy as np
 
 from ..errors import ParameterError
-from ..privacy import bounds
 from ..privacy.laws import precise
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import Counts
@@ -25,7 +24,6 @@ from ..structures.thresholds import PureStage, StableStage, Stage
 from .alp import CROWDED, Embedding
 from .base import TABLE_SHAPES, ArrayShape, Plan
 from .options import ALPHA, SCALING, SIZE_FACTOR, SPLIT, STORED_ZEROS, THRESHOLD_RULE
-from .predictions import spread_noise
 from .problem import STAGE_MISFIT, Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable
@@ -142,14 +140,14 @@ class ThresholdAlpPlan(Plan):
         if isinstance(self.stage, StableStage):
             stored, values = simulate_stable(self.stage, count, len(estimates))
         else:
-            noisy = count + spread_noise(self.stage.noise, len(estimates))
+            noisy = count + self.stage.noise.spread(len(estimates))
             stored, values = noisy >= self.stage.threshold, noisy.astype(np.float64)
         return self.clamp(np.where(stored, values, estimates))
 
     @property
     def expected_error_cells(self) -> float:
         """E|η| + the ALP bound: the error of Lemma ALPpure, with its integrals evaluated."""
-        noise = 0.0 if self.stage is None else bounds.geometric_mean_error(float(self.stage.noise.rate))
+        noise = 0.0 if self.stage is None else self.stage.noise.mean_size
         return noise + self.embedding.bounds.expected_error * self.embedding.unit_cells
 
     @property
@@ -157,7 +155,7 @@ class ThresholdAlpPlan(Plan):
         if self.stage is None:
             return None
         keys = (self.problem.entries or 1) + float(self.stored_zeros)
-        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
+        return self.stage.threshold + self.stage.noise.largest_of(keys)
 
     def error_with_probability_cells(self, failure: float) -> float:
         """A stored key errs by |η|, any other by at most |η| plus ALP's error; each gets half of
@@ -166,7 +164,7 @@ class ThresholdAlpPlan(Plan):
         if self.stage is None:
             error = self.embedding.bounds.error_with_probability(failure) * self.embedding.unit_cells
             return math.inf if self.crowded else error
-        noise = bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure / 2)
+        noise = self.stage.noise.exceeded_with(failure / 2)
         if self.crowded:  # other keys may have set all bits of a key, but it is not stored
             return noise + self.stage.threshold
         return noise + self.embedding.bounds.error_with_probability(failure / 2) * self.embedding.unit_cells
@@ -200,7 +198,7 @@ class ThresholdAlpReader(Reader):
         """
         embedding, threshold = self.plan.embedding, self._stage.threshold
         estimates = embedding.estimate(self._arrays, ids)
-        noise = bounds.geometric_error_with_probability(float(self._stage.noise.rate), failure / 2)
+        noise = self._stage.noise.exceeded_with(failure / 2)
         error = math.inf  # other keys may have set all bits
         if not self.plan.crowded:
             error = embedding.bounds.error_with_probability(failure / 2) * embedding.unit_cells

@@ -22,7 +22,6 @@ import numpy as np
 from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
-from ..privacy import bounds
 from ..privacy.laws import log_bounds
 from ..privacy.numbers import check_number
 from ..privacy.randomness import Randomness, Words
@@ -38,7 +37,6 @@ from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, ga
 from .leftover import assumed_above, expected_stored, not_stored, plan_stage, ratio_up, step_factors, unstored_chances
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
 from .patterns import BALANCED, PatternReader
-from .predictions import spread_noise
 from .problem import STAGE_MISFIT, Problem
 from .reading import Estimates, Parts, Reader, tables_of
 from .stability import simulate_stable
@@ -305,7 +303,7 @@ class TightAlpPlan(DivisiblePlan):
         if isinstance(self.stage, StableStage):
             stored, noisy = simulate_stable(self.stage, count, samples)
         else:
-            noisy = (count + spread_noise(self.stage.noise, samples)).astype(np.float64)
+            noisy = (count + self.stage.noise.spread(samples)).astype(np.float64)
             stored = noisy >= self.stage.threshold if count else np.zeros(samples, bool)
         decoder = self.decoder
         row = decoder.likelihood[min(int(np.searchsorted(decoder.grid, count)), len(decoder.grid) - 1)]
@@ -317,11 +315,11 @@ class TightAlpPlan(DivisiblePlan):
     @property
     def maximum_error_cells(self) -> float:
         keys = expected_stored(self.problem, self.stage)
-        return self.stage.threshold + bounds.expected_maximum(float(self.stage.noise.rate), keys)
+        return self.stage.threshold + self.stage.noise.largest_of(keys)
 
     def error_with_probability_cells(self, failure: float) -> float:
         """Whatever its symbols, a key that is not stored has count + noise below the threshold."""
-        return self.stage.threshold + bounds.geometric_error_with_probability(float(self.stage.noise.rate), failure)
+        return self.stage.threshold + self.stage.noise.exceeded_with(failure)
 
     def faults(self) -> Iterator[str]:
         if self.blocks.hashed != self.problem.hashed or self.problem.entries is None:

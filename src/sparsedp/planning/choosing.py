@@ -11,9 +11,10 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ..errors import ParameterError
-from ..mechanisms import Plan, Problem, create_plan, mechanism_named
+from ..mechanisms import MECHANISMS, Plan, Problem, create_plan, mechanism_named
 from ..mechanisms.base import HEADER_NBYTES
 from ..mechanisms.laplace import LARGEST_DOMAIN
+from ..mechanisms.problem import GAUSSIAN, UserBounds
 from ..mechanisms.support import LARGEST_SHARE
 from ..mechanisms.tight_alp import DEFAULT_BITS
 from ..privacy.neighbours import Neighbours, shown
@@ -51,11 +52,30 @@ def choose_mechanism(problem: Problem, options: Iterable[str] = ()) -> tuple[str
     return "tight-alp", f"a sparse vector in a large domain, {kind}: small error at every count"
 
 
+def with_noise(problem: Problem, mechanism: type[Plan], asked: str) -> Problem:
+    """The problem with the noise that was asked for, or with the one that has the smaller predicted
+    figure.
+    """
+    if asked == GAUSSIAN and GAUSSIAN not in mechanism.noises:
+        able = " or ".join(name for name, other in MECHANISMS.items() if GAUSSIAN in other.noises)
+        raise ParameterError(f"{mechanism.mechanism} has no gaussian noise; use mechanism='auto', {able}")
+    other = replace(problem, noise=GAUSSIAN)
+    if asked == GAUSSIAN:
+        UserBounds.of(problem)  # or the reason why not
+        return other
+    if asked != "auto" or GAUSSIAN not in mechanism.noises or problem.delta == 0:
+        return problem
+    try:
+        return other if mechanism.figure_of_noise(other) < mechanism.figure_of_noise(problem) else problem
+    except ParameterError:  # users' bounds are unknown, or too large for it
+        return problem
+
+
 def on_its_grid(problem: Problem, mechanism: type[Plan], share: float | None = None) -> Problem:
     """The problem for this mechanism: some mechanisms move to a coarser grid when a cell has very
     little budget.
     """
-    if not mechanism.coarsens:
+    if not mechanism.coarsens or problem.gaussian:
         return problem
     counts = mechanism.always_counts or problem.entries is None
     left = 1 - Fraction(LARGEST_SHARE if share is None else share) if counts else Fraction(1)
@@ -69,11 +89,11 @@ def weighed(plan: Plan, problem: Problem) -> Plan:
     `problem` is the one that `tight-alp` would have, including what has been spent.
     """
     nbytes = plan.nbytes
-    if plan.mechanism != PREFERRED or nbytes is None or problem.entries is None:
-        return plan
+    if plan.mechanism != PREFERRED or nbytes is None or problem.entries is None or problem.gaussian:
+        return plan  # gaussian noise has a smaller error than the other mechanism could have
     if problem.nonzero is not None and problem.sizing_noise is not None and not problem.bounded:
         # With a margin, so that it is rarely too small.
-        problem = replace(problem, nonzero=problem.nonzero + math.ceil(1 / float(problem.sizing_noise.rate)))
+        problem = replace(problem, nonzero=problem.nonzero + math.ceil(problem.sizing_spread))
     times = nbytes / (HEADER_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
     if times <= MOST_TIMES:
         return plan

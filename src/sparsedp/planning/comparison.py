@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import MissingDependencyError, ParameterError
 from ..mechanisms import MECHANISMS, Plan, create_plan, notebook
-from .choosing import on_its_grid
+from .choosing import on_its_grid, with_noise
 from .request import Request
 
 NOTES = """\
@@ -90,9 +90,12 @@ def compare(
     domain: int | None = None,
     upper: float | None = None,
     total: float | None = None,
-    sensitivity: float = 1,
+    sensitivity: float | None = None,
     step: float | None = None,
     signed: bool = False,
+    noise: str = "auto",
+    max_keys_per_user: int | None = None,
+    max_per_key: float | None = None,
 ) -> Comparison:
     """Compare all mechanisms for the same public parameters: space, access, expected error and tail
     error.
@@ -111,7 +114,9 @@ def make_comparison(request: Request) -> Comparison:
             variants = [(name, replace(problem, delta=0.0)), (f"{name}, δ > 0", problem)]
         for label, variant in variants:
             try:
-                plan = create_plan(name, Plan.reason, on_its_grid(variant, mechanism), {})
+                own = on_its_grid(with_noise(variant, mechanism, request.noise), mechanism)
+                plan = create_plan(name, Plan.reason, own, {})
+                label = f"{label}, gaussian noise" if own.gaussian else label
                 rows.append(ComparisonRow(label, plan))
             except (ParameterError, MissingDependencyError) as error:
                 rows.append(ComparisonRow(label, None, f"not possible: {error}"))

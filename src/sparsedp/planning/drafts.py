@@ -14,7 +14,7 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..mechanisms import Plan, Problem, Sizing, check_options, create_plan, mechanism_named
 from ..privacy.randomness import Randomness
-from .choosing import PREFERRED, SMALLER, choose_mechanism, on_its_grid, weighed
+from .choosing import PREFERRED, SMALLER, choose_mechanism, on_its_grid, weighed, with_noise
 from .request import Request
 
 
@@ -88,11 +88,13 @@ def draft(request: Request) -> Draft:
 
 def _draft(request: Request, name: str, reason: str) -> Draft:
     mechanism = mechanism_named(name)
-    problem = on_its_grid(request.problem, mechanism, request.share)
+    problem = on_its_grid(with_noise(request.problem, mechanism, request.noise), mechanism, request.share)
+    if problem.gaussian and request.noise == "auto":
+        reason += "; gaussian noise, which errs less for users with so many keys"
     sizing = mechanism.sizing(problem, request.share)
     # If real values are rounded, the number of keys and the build of `retrieval` share their coins:
     # no choice then.
-    free = not problem.neighbours.real and (problem.hashed or problem.parts == 1)
+    free = not problem.neighbours.real and not problem.gaussian and (problem.hashed or problem.parts == 1)
     undecided = request.mechanism == "auto" and name == PREFERRED and problem.entries is None and free
     return Draft(request, problem, name, reason, sizing, undecided)
 

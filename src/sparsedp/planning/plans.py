@@ -23,11 +23,14 @@ def plan(
     upper: float | None = None,
     domain: int | None = None,
     mechanism: str = "auto",
-    sensitivity: float = 1,
+    sensitivity: float | None = None,
     step: float | None = None,
     signed: bool = False,
     parts: int = 1,
     keep_keys: bool = False,
+    noise: str = "auto",
+    max_keys_per_user: int | None = None,
+    max_per_key: float | None = None,
     **options: Unpack[MechanismOptions],
 ) -> Plan:
     """Size, exact privacy and error of a release, from public parameters alone.

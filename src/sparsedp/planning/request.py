@@ -16,7 +16,7 @@ from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import HASHED_DOMAIN
 from ..mechanisms import MECHANISMS, Problem
-from ..mechanisms.problem import MOST_PARTS
+from ..mechanisms.problem import GAUSSIAN, MOST_PARTS, NOISES
 from ..privacy.contributions import BoundedCounts, Contribution
 from ..privacy.neighbours import Neighbours
 from ..privacy.numbers import check_delta, check_epsilon, positive_fraction, whole_number
@@ -41,6 +41,9 @@ class Request:
     parts: int = 1
     keep_keys: bool = False
     sizing_share: float | None = None
+    noise: str = "auto"
+    max_keys_per_user: int | None = None
+    max_per_key: float | Fraction | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     contribution: Contribution | None = None  # of counts that carry one
 
@@ -56,6 +59,8 @@ class Request:
         return cls(**asked if counts is None else asked | _as_counted(counts, asked))
 
     def __post_init__(self) -> None:
+        if self.noise not in ("auto", *NOISES):
+            raise ParameterError(f"noise must be 'auto', 'geometric' or 'gaussian', got {self.noise!r}")
         declared = {option.name for mechanism in MECHANISMS.values() for option in mechanism.options}
         parameters = {own.name for own in fields(self)} - {"options", "contribution"}
         for name in self.options.keys() - declared:
@@ -79,8 +84,12 @@ class Request:
     def problem(self) -> Problem:
         """The parameters in the form that mechanisms take, or `ParameterError`."""
         epsilon, delta, _ = check_epsilon(self.epsilon), check_delta(self.delta), self.share
-        neighbours = self._neighbours
+        neighbours, contribution = self._neighbours, self._contribution
         neighbours.check_spendable(epsilon)
+        if self.noise == GAUSSIAN and delta == 0:
+            raise ParameterError(
+                "gaussian noise needs delta > 0; use noise='geometric', or a delta far below 1 / users"
+            )
         if self.domain is not None and not 1 <= whole_number("domain", self.domain) <= HASHED_DOMAIN:
             raise ParameterError(f"domain must be in 1..2^64, got {self.domain}")
         if self.nonzero is not None and whole_number("nonzero", self.nonzero) > HASHED_DOMAIN:
@@ -103,17 +112,41 @@ class Request:
             total=None if self.total is None else positive_fraction("total", self.total),
             upper=None if self.upper is None else positive_fraction("upper", self.upper),
             signed=bool(self.signed),
-            contribution=self.contribution,
+            contribution=contribution,
             parts=int(self.parts),
             keep_keys=bool(self.keep_keys),
         )
+
+    @property
+    def _contribution(self) -> Contribution | None:
+        """What a user may change: as counted, or as stated beside counts that a caller bounded."""
+        if self.max_keys_per_user is None and self.max_per_key is None:
+            return self.contribution
+        keys = 1 if self.max_keys_per_user is None else whole_number("max_keys_per_user", self.max_keys_per_user)
+        per_key = Fraction(1) if self.max_per_key is None else positive_fraction("max_per_key", self.max_per_key)
+        if keys < 1:
+            raise ParameterError(f"max_keys_per_user must be at least 1, got {self.max_keys_per_user}")
+        own = self.contribution
+        if own is None:
+            return Contribution(keys, per_key, stated=True)
+        if (keys, per_key) != (own.keys, own.per_key):
+            raise ParameterError(f"the counts were made for other bounds ({own}); pass bounds to count() only")
+        return own
 
     @property
     def _neighbours(self) -> Neighbours:
         cell = Fraction(1) if self.step is None else positive_fraction("step", self.step)
         if max(cell.numerator, cell.denominator) >= 1 << 53:
             raise ParameterError(f"step must be a ratio of integers below 2^53, got {self.step}; use a rounder one")
+        user = None if self.contribution is not None else self._contribution
         stated: float | Fraction = 1 if self.sensitivity is None else self.sensitivity
+        if user is not None:
+            if self.sensitivity is not None and Fraction(self.sensitivity) != user.total:
+                raise ParameterError(
+                    f"sensitivity follows from max_keys_per_user and max_per_key ({float(user.total):g}), got "
+                    f"{self.sensitivity}; leave it out"
+                )
+            stated = user.total
         distance = positive_fraction("sensitivity", stated)
         if self.step is None and distance < 1:
             raise ParameterError(f"sensitivity must be at least 1 (one count), got {stated}")

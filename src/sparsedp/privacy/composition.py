@@ -104,6 +104,43 @@ def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
     return GUARD * (GUARD * exceeding * math.exp(log_constant) + rounding)
 
 
+def naming_delta(epsilon: float, moved: Moved, named: float, both_ways: bool, enough: float = 0.0) -> float:
+    """The δ of noise on non-zero keys that are published only if they reach a threshold, rounded up
+    by 1 % or to `enough`.
+
+    Of the keys of a user, j are shared with others, and the noise hides the user. The others are new,
+    and each of those is published with probability at most `named`. With signed values (`both_ways`)
+    a user may also make the count of a key zero. The worst j is found by halving: noise costs more
+    with more shared keys, and naming costs more with fewer (docs/privacy.md, "Gaussian names").
+    """
+    if named >= 1:
+        return 1.0
+    log_hidden = math.log1p(-named)  # of one new key
+
+    def most(low: int, high: int) -> float:
+        """A bound for all numbers of shared keys from low to high."""
+        least, largest = (moved.draws - low) * log_hidden, (moved.draws - high) * log_hidden
+        shown = -math.expm1(least)
+        if high == 0:
+            return GUARD * (shown if not both_ways else shown + max(0.0, -math.expm1(epsilon + least)))
+        shared = [Moved(moved.law, high, moved.by)]
+        hidden = composed_delta(epsilon + least, shared)
+        if both_ways:
+            return GUARD * (shown + hidden)
+        return GUARD * max(shown + math.exp(largest) * composed_delta(epsilon - largest, shared), hidden)
+
+    worst, left = 0.0, [(most(0, moved.draws), 0, moved.draws)]
+    while left and max(left)[0] > max(enough, 1.01 * worst):
+        bound, low, high = max(left)
+        left.remove((bound, low, high))
+        if low == high:
+            worst = max(worst, bound)
+            continue
+        middle = (low + high) // 2
+        left += [(most(low, middle), low, middle), (most(middle + 1, high), middle + 1, high)]
+    return max(worst, max(left)[0] if left else 0.0)
+
+
 def _expected_excess(start: float, slope: float, variance: float) -> float:
     """Σ exp(-y²/(2·variance))·(1 - exp(-slope·(y - start))) over whole y > start, or more."""
     end = math.sqrt(max(start, 0.0) ** 2 + 2 * _NEGLIGIBLE * variance)

@@ -8,7 +8,7 @@ cannot be given another bound by mistake.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, cast
 
@@ -25,7 +25,8 @@ class Contribution:
 
     keys: int
     per_key: Fraction
-    user: str | None  # the column that identifies users; None if every row is a separate user
+    user: str | None = None  # the column that identifies users; None if every row is a separate user
+    stated: bool = field(default=False, metadata={"left_out": True})  # by the caller, who bounded the counts
 
     @property
     def total(self) -> Fraction:
@@ -34,6 +35,7 @@ class Contribution:
 
     def __str__(self) -> str:
         who = "every row its own user" if self.user is None else f"users told apart by {self.user!r}"
+        who = "users as the caller bounded them" if self.stated else who
         keys = "1 key" if self.keys == 1 else f"{self.keys} keys"
         return f"{who}, each with at most {keys} and {float(self.per_key):g} per key"
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from .. import _native
 from .._util.lazy import cached_property
-from .laws import log_bounds, precise
+from .laws import LARGEST_STEP_LOSS, log_bounds, precise
 from .randomness import Randomness, Words
 
 Masses = list[int]
@@ -32,6 +32,7 @@ Floats = npt.NDArray[np.float64]
 
 FIXED_BITS = 192  # of fixed-point numbers: far more than the 64 bits of any mass
 MOST_REACH = 1 << 17
+SMALLEST_RATE = Decimal(1) / 256  # of geometric laws
 SMALLEST_VARIANCE = Fraction(1, 2)  # below, sums of draws are not as smooth as their accounting assumes
 LARGEST_VARIANCE = Fraction(1 << 28)
 
@@ -51,6 +52,16 @@ class CutLaw(ABC):
     def reach(self) -> int:
         """The largest value."""
         return len(self.masses) - 1
+
+    @property
+    def lowest(self) -> int:
+        """The smallest value."""
+        return -self.reach
+
+    @property
+    def threshold(self) -> int:
+        """The smallest value that no draw around zero reaches."""
+        return self.reach + 1
 
     @cached_property
     def ends(self) -> list[int]:
@@ -92,9 +103,38 @@ class CutLaw(ABC):
             low, high = (low, middle) if self._tails[middle] <= most else (middle + 1, high)
         return low
 
-    def exceeded_with(self, failure: float) -> int:
+    def exceeded_with(self, failure: float) -> float:
         """The smallest r with P[|η| > r] at most `failure`, for intervals."""
-        return self.smallest_tail(Fraction(failure) / 2) - 1
+        return float(self.smallest_tail(Fraction(failure) / 2) - 1)
+
+    def largest_of(self, draws: float) -> float:
+        """A bound on the largest |η| of any number of draws."""
+        return float(self.reach)
+
+    def spread(self, samples: int) -> npt.NDArray[np.int64]:
+        """Evenly spaced quantiles in random order: a sample without sampling error, for
+        predictions.
+        """
+        at = np.searchsorted(np.cumsum(self._both), (np.arange(samples) + 0.5) / samples)
+        noise = np.minimum(at, 2 * self.reach) - self.reach
+        return np.random.default_rng(0).permutation(noise).astype(np.int64)
+
+    @cached_property
+    def _both(self) -> Floats:
+        """P[v] for v = -reach..reach."""
+        return np.concatenate([self.probabilities[::-1], self.probabilities[1:]])
+
+    def probability_of(self, values: npt.NDArray[np.int64]) -> Floats:
+        """P[v] of each value, as floats."""
+        size = np.abs(values)
+        chances: Floats = np.where(size <= self.reach, self.probabilities[np.minimum(size, self.reach)], 0.0)
+        return chances
+
+    def chance_at_least(self, values: npt.NDArray[np.int64]) -> Floats:
+        """P[η >= v] of each value, as floats."""
+        above = np.append(np.cumsum(self._both[::-1])[::-1], 0.0)
+        chances: Floats = np.minimum(above[np.clip(values + self.reach, 0, 2 * self.reach + 1)], 1.0)
+        return chances
 
     @property
     def digest(self) -> str:
@@ -136,8 +176,9 @@ class CutGeometric(CutLaw):
         Rounding up ends in masses that no longer fall; the first of those is the last value.
         """
         whole = 1 << self.bits
+        one = 1 << FIXED_BITS
         with precise(ROUND_FLOOR):
-            factor = int(self.rate.exp() * (1 << FIXED_BITS))
+            factor = int(self.rate.exp() * one)
         # What is left of all words goes to zero, whose mass may then be up to this much too large.
         slack = max(1, factor >> (self.bits // 2))
         divisor = factor - slack
@@ -148,7 +189,9 @@ class CutGeometric(CutLaw):
                 masses.append(following)
             return masses
 
-        low, high = 1, whole
+        # P[1] of the geometric law is (f - 1)/(f + 1)/f for the factor f between neighbours.
+        about = whole * (divisor - one) * one // ((divisor + one) * divisor)
+        low, high = max(1, about - about // 1000), min(whole, about + about // 1000 + 8)
         while low < high:  # the largest mass of one that leaves enough for zero
             middle = (low + high + 1) // 2
             rest = whole - 2 * sum(beside(middle))
@@ -161,6 +204,11 @@ class CutGeometric(CutLaw):
         """The largest |ln P[v] - ln P[v + 1]| between values of the law, rounded up."""
         worst = max(Fraction(max(pair), min(pair)) for pair in pairwise(self.masses))
         return log_bounds(worst).high
+
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        if not SMALLEST_RATE <= self.rate <= LARGEST_STEP_LOSS:
+            yield f"the rate of a cut law must be in {SMALLEST_RATE}..{LARGEST_STEP_LOSS}"
 
     @property
     def step_delta(self) -> Fraction:
@@ -180,7 +228,7 @@ class CutGaussian(CutLaw):
 
     @cached_property
     def _ideal(self) -> list[int]:
-        """exp(-v²/(2·variance)) in fixed point, up to `most` or until less than a word of it is left."""
+        """exp(-v²/(2·variance)) in fixed point, up to `most` or until no word of it is left."""
         one = 1 << FIXED_BITS
         with precise():
             factor = int((-Decimal(self.variance.denominator) / (2 * self.variance.numerator)).exp() * one)

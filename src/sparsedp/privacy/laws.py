@@ -24,7 +24,11 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decima
 from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from .._util.lazy import cached_property
+from . import bounds
 
 WORD_BITS = 64
 
@@ -295,6 +299,37 @@ class TwoSided:
         while j > 1 and self.at_least(j - 1) <= chance:
             j -= 1
         return j
+
+    # As floats, for predictions and intervals.
+
+    @property
+    def mean_size(self) -> float:
+        """E|η|."""
+        return bounds.geometric_mean_error(float(self.rate))
+
+    @property
+    def variance_of_draws(self) -> float:
+        """The variance of the noise."""
+        return bounds.geometric_variance(float(self.rate))
+
+    def exceeded_with(self, failure: float) -> float:
+        """The smallest r with P[|η| > r] at most `failure`."""
+        return bounds.geometric_error_with_probability(float(self.rate), failure)
+
+    def largest_of(self, draws: float) -> float:
+        """A bound on the expected largest |η| of so many draws."""
+        return bounds.expected_maximum(float(self.rate), draws)
+
+    def spread(self, samples: int) -> npt.NDArray[np.int64]:
+        """Evenly spaced quantiles in random order: a sample without sampling error, for
+        predictions.
+        """
+        rate = float(self.rate)
+        fractions = (np.arange(samples) + 0.5) / samples
+        side = np.minimum(fractions, 1 - fractions)  # P[η <= -j] = exp(-λ j)/(1 + exp(-λ))
+        magnitudes = np.floor(-np.log(side * (1 + math.exp(-rate))) / rate)
+        noise = np.where(fractions < 0.5, -1, 1) * np.maximum(magnitudes, 0)
+        return np.random.default_rng(0).permutation(noise).astype(np.int64)
 
     def faults(self) -> Iterator[str]:
         """What is wrong with one that was not planned here, if anything."""

@@ -48,6 +48,9 @@ def release(
     path: str | os.PathLike[str] | None = None,
     keep_keys: bool = False,
     key_type: str | None = None,
+    noise: str = "auto",
+    max_keys_per_user: int | None = None,
+    max_per_key: float | None = None,
     sizing_share: float | None = None,
     ledger: LedgerLike | None = None,
     dataset: str = DEFAULT_DATASET,
@@ -80,6 +83,13 @@ def release(
     sensitivity
         The largest ℓ1 distance of neighbouring inputs: how much one person can change in all. By
         default 1; for the result of `count`, the bound that was counted with.
+    max_keys_per_user, max_per_key
+        What one person can change, if you bounded the counts yourself: at most so many keys, each by
+        at most so much (1). They replace `sensitivity`, and Gaussian noise needs them. The result of
+        `count` brings its own.
+    noise
+        With δ > 0: "geometric", or "gaussian", which has the smaller error if users have many keys.
+        "auto" takes the one with the smaller predicted error.
     step
         Values are real and are rounded at random to multiples of this step.
     signed

@@ -1,5 +1,5 @@
-"""Buckets: the law of the noise as ranges of numbers, so that a uniform number reads as noise
-around zero.
+"""Buckets of files that are older than `privacy/cut_laws.py`: ranges of numbers whose widths are
+nearly those of a geometric law, so that a uniform number reads as noise around zero.
 """
 
 from __future__ import annotations
@@ -11,17 +11,9 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-import numpy as np
-
-from .. import _native
 from .._util.lazy import cached_property
 from ..privacy.laws import TwoSided, log_bounds
-from ..privacy.randomness import Randomness, Words
-from .table import Counts, threshold_fits
-
-# Buckets err by less than two of 2^b numbers. If the smallest has 2^17 of them, this costs a loss
-# of less than 2^-15; if it has 2^7, which a tiny δ may need, less than 2^-5.
-WANTED_BUCKET_BITS, SMALLEST_BUCKET_BITS = 17, 7
+from .table import threshold_fits
 
 MOST_BUCKETS = 1 << 13  # noisy values up to the threshold; plans stay well below
 
@@ -36,18 +28,6 @@ class NoiseBuckets:
     lowest: int
     threshold: int
     bits: int
-
-    @classmethod
-    def plan(cls, noise: TwoSided, threshold: int) -> NoiseBuckets:
-        """The fewest whole bytes that keep every bucket large; values below the mirror image of T
-        are cut.
-        """
-        chance = noise.probability(threshold - 1)  # may be too small for a float
-        rarest = math.log2(chance.denominator) - math.log2(chance.numerator)
-        bits = 8 * math.ceil((rarest + WANTED_BUCKET_BITS) / 8)
-        if bits > 64 >= rarest + SMALLEST_BUCKET_BITS:
-            bits = 64
-        return cls(noise, 1 - threshold, threshold, bits)
 
     @cached_property
     def ends(self) -> list[int]:
@@ -86,13 +66,6 @@ class NoiseBuckets:
         # A uniform number below a width is off by a share of 2^-64.
         worst = max(most, 1 / least) * (1 + Fraction(1, 1 << 60))
         return log_bounds(worst).high
-
-    def draw(self, values: Counts, randomness: Randomness) -> Words:
-        """A uniform number that decodes to each value."""
-        index = values - self.lowest
-        widths = np.array(self.widths, np.uint64)
-        starts = np.array([0, *self.ends[:-1]], np.uint64)
-        return starts[index] + _native.uniform_below(widths[index], randomness.words(2 * len(values)))
 
     def faults(self) -> Iterator[str]:
         """What is wrong with buckets that were not planned here, if anything."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
@@ -22,6 +22,8 @@ from .. import _native
 from .._util.lazy import cached_property
 from .._util.progress import task
 from ..keys.hashing import Partition
+from ..privacy.composition import Moved, naming_delta
+from ..privacy.cut_laws import CutGaussian
 from ..privacy.laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
 from ..privacy.neighbours import QUANTISATION
 from ..privacy.randomness import Randomness, Words, bernoulli, geometric, passing_positions, pieces
@@ -245,6 +247,48 @@ class StableStage:
             yield "the unit must be the smallest power of two that reaches the distance"
         elif not self.absence_is_covered:
             yield "the threshold is too low for the noise"
+
+
+@dataclass(frozen=True)
+class GaussianStage:
+    """Gaussian noise on non-zero keys, which are stored if they reach `threshold`, for users with
+    many keys.
+
+    It is Threshold2 with another law: a user has at most `keys` keys with at most `per_key` each
+    (Wilkins, Kifer, Zhang and Karrer 2024).
+    """
+
+    noise: CutGaussian
+    threshold: int
+    keys: int
+    per_key: int
+    signed: bool = field(default=False, metadata={"left_out": True})  # large negative values are stored too
+
+    def delta(self, epsilon: float, enough: float = 0.0) -> float:
+        """The δ for the worst split of a user's keys into shared and new ones, rounded up by 1 % or
+        to `enough`.
+        """
+        named = self.noise.at_least(self.threshold - self.per_key)
+        if self.signed:
+            named += self.noise.at_least(self.threshold + self.per_key)
+        return naming_delta(epsilon, Moved(self.noise, self.keys, self.per_key), float(named), self.signed, enough)
+
+    def select(
+        self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
+    ) -> Selection:
+        """Noise on every key, and the threshold."""
+
+        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
+            values = np.clip(counts + self.noise.draw(len(counts), randomness), -LARGEST_COUNT, LARGEST_COUNT)
+            return (np.abs(values) if self.signed else values) >= self.threshold, values
+
+        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
+        return Selection(Table.sorted(np.concatenate(kept_ids), np.concatenate(kept_values)), stored)
+
+    def faults(self) -> Iterator[str]:
+        """What is wrong with one that was not planned here, if anything."""
+        if not 1 <= self.threshold <= self.per_key + self.noise.reach + 1 or self.keys < 1 or self.per_key < 1:
+            yield "the threshold is out of range"
 
 
 Stage: TypeAlias = PureStage | StableStage
