@@ -95,7 +95,7 @@ class SlotReader(Reader):
     def _of_buckets(self, answers: Estimates) -> Estimates:
         """The answers for all buckets, from those for noisy values from 0 on."""
         if self._both_signs:
-            return np.sign(self._noisy) * answers[np.abs(self._noisy)]
+            return np.where(self._noisy < 0, -1.0, 1.0) * answers[np.abs(self._noisy)] + 0.0  # and no -0
         return answers[np.maximum(self._noisy, 0)]
 
     @cached_property

@@ -41,8 +41,6 @@ def choose_mechanism(problem: Problem, options: Iterable[str] = ()) -> tuple[str
     dense = problem.entries is not None and problem.domain <= 4 * problem.entries
     if not problem.hashed and dense and problem.domain <= LARGEST_DOMAIN and problem.parts == 1:
         return "laplace", "the data is dense in its domain, so a counter for every key is smaller"
-    if problem.keep_keys:
-        return "tight-alp", "small error at every count, and a table of stored keys that may be named"
     takes = [option.name for option in mechanism_named(SMALLER).options if option.name in options]
     if problem.delta > SMALLEST_RETRIEVAL_DELTA and takes:
         return SMALLER, f"approximate privacy, and it takes {' and '.join(takes)}"
