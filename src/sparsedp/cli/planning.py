@@ -19,6 +19,7 @@ from .app import (
     Hive,
     Json,
     Mechanism,
+    Noise,
     Nonzero,
     Options,
     Quote,
@@ -35,12 +36,21 @@ from .app import (
 )
 
 Sensitivity = Annotated[
-    Fraction,
+    Fraction | None,
     typer.Option(
         "--sensitivity",
-        help="The most that one user can change in all (keys × amount per key).",
+        help="The most that one user can change in all, if it is not --max-keys-per-user × --max-per-key.",
         metavar="NUMBER",
         parser=number,
+    ),
+]
+MaxKeys = Annotated[
+    int | None, typer.Option("--max-keys-per-user", help="A user contributes to at most this many keys.", min=1)
+]
+MaxPerKey = Annotated[
+    Fraction | None,
+    typer.Option(
+        "--max-per-key", help="A user contributes at most this much to each key (1).", parser=number, metavar="NUMBER"
     ),
 ]
 
@@ -71,7 +81,10 @@ def plan(
     upper: Upper = None,
     domain: Domain = None,
     mechanism: Mechanism = "auto",
-    sensitivity: Sensitivity = Fraction(1),
+    sensitivity: Sensitivity = None,
+    max_keys_per_user: MaxKeys = None,
+    max_per_key: MaxPerKey = None,
+    noise: Noise = "auto",
     step: Step = None,
     signed: Signed = False,
     option: Options = None,
@@ -121,7 +134,10 @@ def compare(
     total: Total = None,
     upper: Upper = None,
     domain: Domain = None,
-    sensitivity: Sensitivity = Fraction(1),
+    sensitivity: Sensitivity = None,
+    max_keys_per_user: MaxKeys = None,
+    max_per_key: MaxPerKey = None,
+    noise: Noise = "auto",
     step: Step = None,
     json: Json = False,
 ) -> None:

@@ -18,6 +18,7 @@ from .app import (
     Hive,
     Json,
     Mechanism,
+    Noise,
     Nonzero,
     Options,
     Quiet,
@@ -72,6 +73,7 @@ def release(
     upper: Upper = None,
     domain: Domain = None,
     mechanism: Mechanism = "auto",
+    noise: Noise = "auto",
     option: Options = None,
     parts: Annotated[int, typer.Option("--parts", min=1, help="Write a directory of this many parts.")] = 1,
     keep_keys: Annotated[
@@ -126,8 +128,7 @@ def release(
     account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
     # The parameters are checked before the table is read.
     counting = Counting.of(asked)
-    bounds = {"contribution": counting.contribution, "sensitivity": counting.contribution.total}
-    drafted = draft(Request.of(asked | bounds | {"options": mechanism_options(option)}))
+    drafted = draft(Request.of(asked | counting.bounds | {"options": mechanism_options(option)}))
     if account is not None:
         _check_budget(account, float(epsilon), float(delta))
     if user is None:

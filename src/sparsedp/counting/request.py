@@ -84,6 +84,17 @@ class Counting:
             raise ParameterError("max_keys_per_user must be given: how many different keys may one user contribute to?")
         return Contribution(whole_number("max_keys_per_user", max_keys), per_key, user)
 
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What a request for a release gets from this one, in place of bounds of its own."""
+        own = self.contribution
+        return {
+            "contribution": own,
+            "sensitivity": own.total,
+            "max_keys_per_user": None,
+            "max_per_key": None,
+        }
+
     @cached_property
     def grid(self) -> Fraction | None:
         """The grid on which sums of real values will be released."""

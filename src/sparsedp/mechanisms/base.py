@@ -68,6 +68,7 @@ class Plan(ABC):
     needs_size: ClassVar[bool] = False  # whether `nonzero` or `total` must be known or estimated
     always_counts: ClassVar[bool] = False  # whether the number of keys is counted even if a bound is public
     noises: ClassVar[tuple[str, ...]] = NOISES[:1]  # kinds of noise, with δ > 0
+    noise_figure: ClassVar[str] = "a mean error of"  # by which `noise="auto"` decides
     keeps_keys: ClassVar[bool] = False  # whether stored keys may be published unhashed
     coarsens: ClassVar[bool] = False  # whether counts move to a coarser grid when a cell has very little budget
 
@@ -138,7 +139,7 @@ class Plan(ABC):
 
     @classmethod
     def figure_of_noise(cls, problem: Problem) -> float:
-        """What `noise="auto"` compares, for the noise of the problem: smaller is better."""
+        """`noise_figure` for the noise of the problem: smaller is better."""
         raise NotImplementedError(f"{cls.mechanism} has one kind of noise")
 
     def counted(self, noisy: list[int]) -> Plan:
@@ -216,8 +217,15 @@ class Plan(ABC):
         return 1
 
     @property
+    def noise_scale_cells(self) -> float:
+        """The size of the noise, about."""
+        return 1 / float(self.problem.rate())
+
+    @property
     def delta_parts(self) -> dict[str, float]:
-        """The parts of δ, for one step, if it has several causes."""
+        """The parts of δ, if it has several causes: each for one step, or with Gaussian noise for a
+        user.
+        """
         return {}
 
     @property

@@ -90,6 +90,10 @@ class Problem:
     @property
     def promise(self) -> str:
         """The inputs between which the guarantee holds, in words."""
+        if self.gaussian:
+            user = UserBounds.of(self)
+            keys = "1 key" if user.keys == 1 else f"{user.keys} keys"
+            return f"integer counts that differ in at most {keys} by at most {user.per_key}"
         few = self.sizing_keys is not None and not self.neighbours.real and self.sizing_keys < self.neighbours.distance
         return f"{self.neighbours} in at most {self.sizing_keys} keys" if few else str(self.neighbours)
 

@@ -254,6 +254,10 @@ class RetrievalPlan(DivisiblePlan):
         return self.clamp(noisy.astype(np.float64))
 
     @property
+    def noise_scale_cells(self) -> float:
+        return self.noise.mean_size if self.problem.gaussian else super().noise_scale_cells
+
+    @property
     def noise_variance(self) -> float | None:
         return self.noise.variance_of_draws if self.filled else None
 

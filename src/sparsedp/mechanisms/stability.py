@@ -57,6 +57,7 @@ class StabilityPlan(TablePlan):
     options = (THRESHOLD_RULE, GOAL)
     keeps_keys = True
     noises = NOISES
+    noise_figure = "keys are stored from"
 
     @classmethod
     def create(cls, problem: Problem, threshold_rule: str = "tight", goal: str = "names") -> StabilityPlan:
@@ -82,6 +83,10 @@ class StabilityPlan(TablePlan):
     def releases(self) -> int:
         """One with Gaussian noise, which is added to negative values as it is to positive ones."""
         return 1 if self.problem.gaussian else super().releases
+
+    @property
+    def noise_scale_cells(self) -> float:
+        return self.stage.noise.mean_size if self.problem.gaussian else super().noise_scale_cells
 
     @property
     def exact_epsilon(self) -> float:

@@ -24,7 +24,7 @@ def guarantee(plan: Plan) -> str:
         who = f"Between two data sets whose counts differ by at most {units} in all,"
         what = "the probability of any outcome differs"
     else:
-        who = "Whether any one row" if contribution.user is None else "Whether any one user"
+        who = "Whether any one row" if contribution.user is None and not contribution.stated else "Whether any one user"
         what = "is in the data or not changes the probability of any outcome"
     words = f"{who} {what} by at most a factor of {_factor(plan.epsilon)} (ε = {plan.epsilon:.6g})"
     if plan.delta:
@@ -71,7 +71,7 @@ def summary(plan: Plan) -> str:
         parts = ", ".join(f"{name} {part:.2g}" for name, part in plan.delta_parts.items())
         lines.append(f"  δ        {parts}")
     lines.append("  error    true value: mean absolute error (5 % to 95 % of errors)")
-    scale = 1 / float(plan.problem.rate()) * step
+    scale = plan.noise_scale_cells * step
     for value in (0.0, scale, 5 * scale, 20 * scale, 100 * scale):
         shown = round(value / step) * step
         predicted = plan.error(shown)

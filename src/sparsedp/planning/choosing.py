@@ -50,9 +50,9 @@ def choose_mechanism(problem: Problem, options: Iterable[str] = ()) -> tuple[str
     return "tight-alp", f"a sparse vector in a large domain, {kind}: small error at every count"
 
 
-def with_noise(problem: Problem, mechanism: type[Plan], asked: str) -> Problem:
+def with_noise(problem: Problem, mechanism: type[Plan], asked: str) -> tuple[Problem, str]:
     """The problem with the noise that was asked for, or with the one that has the smaller predicted
-    figure.
+    figure, and why.
     """
     if asked == GAUSSIAN and GAUSSIAN not in mechanism.noises:
         able = " or ".join(name for name, other in MECHANISMS.items() if GAUSSIAN in other.noises)
@@ -60,13 +60,16 @@ def with_noise(problem: Problem, mechanism: type[Plan], asked: str) -> Problem:
     other = replace(problem, noise=GAUSSIAN)
     if asked == GAUSSIAN:
         UserBounds.of(problem)  # or the reason why not
-        return other
+        return other, ""
     if asked != "auto" or GAUSSIAN not in mechanism.noises or problem.delta == 0:
-        return problem
+        return problem, ""
     try:
-        return other if mechanism.figure_of_noise(other) < mechanism.figure_of_noise(problem) else problem
+        ours, theirs = mechanism.figure_of_noise(other), mechanism.figure_of_noise(problem)
     except ParameterError:  # users' bounds are unknown, or too large for it
-        return problem
+        return problem, ""
+    if ours >= theirs:
+        return problem, ""
+    return other, f"gaussian noise: {mechanism.noise_figure} {ours:.3g}, where geometric noise has {theirs:.3g}"
 
 
 def on_its_grid(problem: Problem, mechanism: type[Plan], share: float | None = None) -> Problem:

@@ -114,7 +114,7 @@ def make_comparison(request: Request) -> Comparison:
             variants = [(name, replace(problem, delta=0.0)), (f"{name}, δ > 0", problem)]
         for label, variant in variants:
             try:
-                own = on_its_grid(with_noise(variant, mechanism, request.noise), mechanism)
+                own = on_its_grid(with_noise(variant, mechanism, request.noise)[0], mechanism)
                 plan = create_plan(name, Plan.reason, own, {})
                 label = f"{label}, gaussian noise" if own.gaussian else label
                 rows.append(ComparisonRow(label, plan))

@@ -88,9 +88,8 @@ def draft(request: Request) -> Draft:
 
 def _draft(request: Request, name: str, reason: str) -> Draft:
     mechanism = mechanism_named(name)
-    problem = on_its_grid(with_noise(request.problem, mechanism, request.noise), mechanism, request.share)
-    if problem.gaussian and request.noise == "auto":
-        reason += "; gaussian noise, which errs less for users with so many keys"
+    noisy, why = with_noise(request.problem, mechanism, request.noise)
+    problem, reason = on_its_grid(noisy, mechanism, request.share), f"{reason}; {why}" if why else reason
     sizing = mechanism.sizing(problem, request.share)
     # If real values are rounded, the number of keys and the build of `retrieval` share their coins:
     # no choice then.

@@ -70,6 +70,7 @@ def release(
     step: float | None = None,
     signed: bool = False,
     mechanism: str = "auto",
+    noise: str = "auto",
     parts: int = DEFAULT_PARTS,
     sizing_share: float | None = None,
     nulls: str = "refuse",
@@ -122,6 +123,7 @@ def plan(
     step: float | None = None,
     signed: bool = False,
     mechanism: str = "auto",
+    noise: str = "auto",
     parts: int = DEFAULT_PARTS,
     sizing_share: float | None = None,
     nulls: str = "refuse",
@@ -138,8 +140,7 @@ def plan(
 def _asked(df: DataFrame, arguments: dict[str, Any]) -> tuple[Query, Draft]:
     """The rows that count and the draft of their release, with all parameters and columns checked."""
     query = Query.create(df, Counting.of(arguments))
-    contribution = query.asked.contribution
-    request = Request.of(arguments | {"sensitivity": contribution.total, "contribution": contribution})
+    request = Request.of(arguments | query.asked.bounds)
     if request.problem.parts == 1:
         raise ParameterError("parts must be at least 2: one part is built by one executor; collect counts instead")
     if request.domain is not None and query.key_type not in INTEGER_TYPES:
