@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from . import spark as spark
     from .budget.ledger import Ledger
     from .counting.local import count
+    from .counting.suggesting import Suggestion, suggest
     from .errors import (
         BudgetError,
         FormatError,
@@ -63,6 +64,7 @@ _HOMES = {
     "privacy.contributions": ("BoundedCounts", "Contribution"),
     "releasing.published": ("Release", "load", "verify"),
     "counting.local": ("count",),
+    "counting.suggesting": ("Suggestion", "suggest"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -86,12 +88,14 @@ __all__ = [
     "ReproducibleReleaseError",
     "SparseDPError",
     "SpentError",
+    "Suggestion",
     "compare",
     "count",
     "error_curves",
     "load",
     "plan",
     "release",
+    "suggest",
     "verify",
 ]
 

@@ -57,6 +57,11 @@ def order_of(user: str, user_kind: str, key: str, key_kind: str) -> str:
     return f"md5_number(encode(concat(octet_length({user_bytes}), ':')) || {user_bytes} || {key_bytes})"
 
 
+def hash_of_key(key: str, kind: str) -> str:
+    """DuckDB's SQL for a hash of a key alone; its type comes from `grouped`."""
+    return f"md5_number({key if kind in ('VARCHAR', 'BLOB') else f'CAST({key} AS VARCHAR)'})"
+
+
 def spark_order_of(user: Column, user_kind: str, key: Column, key_kind: str) -> Column:
     """The same order for columns of Spark."""
     from pyspark.sql import functions

@@ -90,8 +90,8 @@ def count(
 
 def count_table(source: object, counting: Counting) -> BoundedCounts:
     """The result of `count`, for parameters that have been checked."""
-    with _opened(source, counting) as query:
-        counted = _run(query.table, query.sql())
+    with opened(source, counting) as query:
+        counted = run(query.table, query.sql())
         if counted.filter(counted.column("bad")).num_rows:
             query.refuse()
     keys = as_chunked_array(counted.column("k"))
@@ -101,19 +101,19 @@ def count_table(source: object, counting: Counting) -> BoundedCounts:
 
 def check_table(source: object, counting: Counting) -> None:
     """Check the columns as `count_table` does, without counting a row."""
-    with _opened(source, counting):
+    with opened(source, counting):
         pass
 
 
 @contextmanager
-def _opened(source: object, counting: Counting) -> Iterator[Query]:
+def opened(source: object, counting: Counting) -> Iterator[Query]:
     """The query over an open table whose columns have been checked."""
     with open_table(source, counting.columns, counting.memory_limit, counting.reading, counting.value) as table:
         check_types(table, counting)
         yield Query(table, counting)
 
 
-def _run(table: Scan, sql: str) -> Any:
+def run(table: Scan, sql: str) -> Any:
     """The result as an Arrow table, with progress; an interrupt stops the query."""
     relation = table.query(sql)
     connection = table.connection

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from ..errors import InputError
 from ..structures.table import LARGEST_COUNT
-from .canonical import TEXTS, grouped, order_of
+from .canonical import TEXTS, grouped, hash_of_key, order_of
 from .declared import reads_integers
 from .request import Counting
 from .scans import Scan, quoted
@@ -161,6 +161,25 @@ class Query:
         return (
             f"SELECT {keys}, n, bad FROM (WITH rows AS ({self._rows()}), kept AS ({kept}) "
             f"SELECT k, {total} AS n, bool_or(bad) AS bad FROM kept GROUP BY k)"
+        )
+
+    def habits_sql(self, sampled: int, sums: int) -> str:
+        """How many users have each number of keys, and the counts of `sampled` keys of each user, by
+        sums with random signs: one scan of the table.
+
+        A key belongs to one of `sums` sums, with a sign; both are bits of its hash.
+        """
+        hashed = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
+        own = hash_of_key("k", self._grouped_key[1])
+        return (
+            f"SELECT * FROM (WITH rows AS ({self._rows()}), "
+            "pairs AS MATERIALIZED (SELECT u, k, bool_or(bad) AS bad FROM rows GROUP BY u, k), "
+            f"few AS (SELECT {own} AS h FROM pairs QUALIFY "
+            f"row_number() OVER (PARTITION BY u ORDER BY {hashed}, k) <= {sampled}) "
+            "SELECT true AS users, d AS at, CAST(count(*) AS BIGINT) AS n, bool_or(bad) AS bad "
+            "FROM (SELECT count(*) AS d, bool_or(bad) AS bad FROM pairs GROUP BY u) GROUP BY d "
+            f"UNION ALL SELECT false, CAST(h % {sums} AS BIGINT), "
+            f"CAST(sum(CASE WHEN (h // {sums}) % 2 = 0 THEN 1 ELSE -1 END) AS BIGINT), false FROM few GROUP BY h % {sums})"
         )
 
     def refuse(self) -> NoReturn:

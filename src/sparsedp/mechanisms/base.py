@@ -21,6 +21,7 @@ import numpy.typing as npt
 from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
+from ..privacy.bounds import geometric_mean_error
 from ..privacy.laws import float_up, precise
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts
@@ -140,7 +141,7 @@ class Plan(ABC):
     @classmethod
     def figure_of_noise(cls, problem: Problem) -> float:
         """`noise_figure` for the noise of the problem: smaller is better."""
-        raise NotImplementedError(f"{cls.mechanism} has one kind of noise")
+        return geometric_mean_error(float(problem.step_budget))
 
     def counted(self, noisy: list[int]) -> Plan:
         """The plan with the noisy numbers from which its size was estimated."""

@@ -71,6 +71,16 @@ class Draft:
         return self.sizing is not None and self.sizing.of_built_cells and plan.mechanism == self.name
 
 
+def predicted_noise(request: Request) -> float:
+    """The size of the error that noise has on a frequent key, in the caller's units, without a plan."""
+    name = request.mechanism
+    if name == "auto":
+        name, _ = choose_mechanism(request.problem, request.options)
+    mechanism = mechanism_named(name)
+    problem = on_its_grid(with_noise(request.problem, mechanism, request.noise)[0], mechanism)
+    return mechanism.figure_of_noise(problem) * float(problem.neighbours.step)
+
+
 def draft(request: Request) -> Draft:
     """The draft of a request, with its size open if it has to be estimated; or `ParameterError`."""
     if request.mechanism != "auto":

@@ -1,0 +1,296 @@
+"""`suggest()`: how many keys of a user to count, chosen privately.
+
+A bound cuts users with many keys, which makes counts too small; a large bound costs noise. What is
+best depends on how many keys users have, and reading that off the data would leak it.
+
+Guarantee: ε-differential privacy for adding or removing a user, with all of their rows, at the
+stated share of ε. Two things are published, with two-sided geometric noise: how many users have how
+many keys (a user is in one class, so one number moves by one), and sums of the counts of a few keys
+of every user with random signs (a user moves them by at most as many as those keys). Everything else
+follows from these. Proof: docs/privacy.md, "Choosing a bound". Exact test:
+tests/counting/test_suggesting.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
+from ..errors import ParameterError
+from ..planning.drafts import predicted_noise
+from ..planning.request import Request
+from ..privacy.laws import TwoSided, float_up, precise, to_decimal
+from ..privacy.neighbours import HEADROOM
+from ..privacy.numbers import check_epsilon, positive_fraction
+from ..privacy.randomness import Randomness, fresh_randomness, two_sided
+from .local import opened, run
+from .request import Counting
+
+DEFAULT_SHARE = 0.1
+USERS_SHARE = 0.5  # of what is spent: for the numbers of users; the rest is for the sums of counts
+
+# Public candidates, about √2 apart, and classes of users by their numbers of keys, a factor of two
+# apart; the last class has all users with more.
+GRID = tuple(sorted({round(2 ** (i / 2)) for i in range(27)}))
+CLASSES = tuple(1 << i for i in range(14))
+_POINTS = 8  # of a class
+SAMPLED_KEYS, SUMS = 16, 32
+LABEL = "suggest"
+
+_FREQUENT, _ROUNDS = 2.0, 30  # keys that weigh much are more frequent than the typical one
+_CLEAR, _MOST_TAIL = 3.5, 0.6  # standard deviations of noise; and what is left of users from class to class, at most
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a bound on the keys of a user would mean."""
+
+    max_keys_per_user: int
+    kept: float  # of all pairs of a user and a key: the share that is counted
+    noise: float  # the error of noise on a key
+    error: float  # the error that both have together, for the key of a random pair
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """The bound with the least estimated error, and the others beside it."""
+
+    max_keys_per_user: int
+    epsilon: float  # that was spent on it
+    typical_count: float  # the count of the key of a random pair of a user and a key, as estimated
+    choices: tuple[Choice, ...]
+
+    def __str__(self) -> str:
+        lines = [
+            f"--max-keys-per-user {self.max_keys_per_user}, chosen with ε = {self.epsilon:.4g}",
+            f"for keys with a count of about {self.typical_count:,.0f}:",
+            "    keys per user   counted   noise   error",
+        ]
+        for choice in self.choices:
+            mark = "→" if choice.max_keys_per_user == self.max_keys_per_user else " "
+            lines.append(
+                f"  {mark} {choice.max_keys_per_user:>13,}   {choice.kept:>6.1%}   {choice.noise:>5.3g}   {choice.error:>5.3g}"
+            )
+        return "\n".join(lines)
+
+    def plot(self, path: Any = None) -> Any:
+        """Draw error and noise against the bound; needs matplotlib. With a path, write the picture."""
+        from .._util.plotting import figure
+
+        drawn, axes = figure()
+        bounds = [choice.max_keys_per_user for choice in self.choices]
+        axes.plot(bounds, [choice.error for choice in self.choices], marker="o", label="error in all")
+        axes.plot(bounds, [choice.noise for choice in self.choices], linestyle="--", label="noise alone")
+        axes.axvline(self.max_keys_per_user, color="0.5", linewidth=1)
+        axes.set(xscale="log", yscale="log", xlabel="keys counted of each user (at most)", ylabel="mean absolute error")
+        axes.legend()
+        if path is not None:
+            drawn.savefig(path)
+        return drawn
+
+
+def suggest(
+    source: object,
+    *,
+    key: str,
+    user: str,
+    epsilon: float,
+    delta: float = 0.0,
+    share: float = DEFAULT_SHARE,
+    mechanism: str = "auto",
+    noise: str = "auto",
+    max_per_key: float = 1,
+    key_type: str = "as stored",
+    nulls: str = "refuse",
+    memory_limit: str | None = None,
+    delimiter: str | None = None,
+    quote: str | None = None,
+    encoding: str | None = None,
+    hive: bool = False,
+    ledger: LedgerLike | None = None,
+    dataset: str = DEFAULT_DATASET,
+) -> Suggestion:
+    """Suggest max_keys_per_user for a release of this table, and spend a share of its ε on that.
+
+    ε and δ are those of the release to come, of which `share` is spent here and the rest is left for
+    `release`. The other parameters are those of `count` and `release`.
+    """
+    counting = Counting.of(locals() | {"max_keys_per_user": 1})
+    account = None if ledger is None else account_of(ledger, dataset)
+    asked = {"mechanism": mechanism, "noise": noise, "max_per_key": max_per_key}
+    return suggested(source, counting, Spending.of(epsilon, delta, share), asked, account)
+
+
+@dataclass(frozen=True)
+class Spending:
+    """The ε of a release, and what is spent of it on a suggestion."""
+
+    epsilon: float
+    delta: float
+    users: TwoSided  # noise on the number of users of a class
+    sums: TwoSided  # noise on the sums of counts
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, share: float) -> Spending:
+        """The laws that spend a share of ε, or `ParameterError`."""
+        if not 0 < positive_fraction("share", share) < 1:
+            raise ParameterError(f"share must be in (0, 1), got {share}")
+        with precise(ROUND_FLOOR):
+            whole = to_decimal(positive_fraction("epsilon", check_epsilon(epsilon))) * to_decimal(
+                positive_fraction("share", share)
+            )
+            users = whole * to_decimal(positive_fraction("share", USERS_SHARE))
+            laws = (users * HEADROOM, (whole - users) * HEADROOM / SAMPLED_KEYS)
+        return cls(float(epsilon), float(delta), *map(TwoSided.with_rate, laws))
+
+    @property
+    def spent(self) -> float:
+        """The exact ε of what is published, rounded up."""
+        with precise():
+            return float_up(self.users.step_loss + SAMPLED_KEYS * self.sums.step_loss)
+
+    @property
+    def left(self) -> float:
+        """What is left for the release, rounded down."""
+        return math.nextafter(self.epsilon - self.spent, 0.0)
+
+
+def suggested(
+    source: object, counting: Counting, budget: Spending, asked: Mapping[str, Any], account: Account | None
+) -> Suggestion:
+    """The suggestion for parameters that have been checked."""
+    if counting.user is None:
+        raise ParameterError("user must be given: without users there is nothing to bound")
+    noises = _noises(budget, asked)  # before the table is read: it refuses what no release could have
+    with opened(source, counting) as query:
+        habits = run(query.table, query.habits_sql(SAMPLED_KEYS, SUMS))
+        if any(habits.column("bad").to_pylist()):
+            query.refuse()
+    users, at, numbers = (habits.column(name).to_numpy() for name in ("users", "at", "n"))
+    classes = np.bincount(_class_of(at[users]), numbers[users], len(CLASSES)).astype(np.int64)
+    sums = np.bincount(at[~users], numbers[~users], SUMS).astype(np.int64)
+    with spending(account, budget.spent, 0.0, LABEL):
+        published = publish(classes, sums, budget, fresh_randomness())
+    return replace(choose(*published, budget, noises), epsilon=budget.spent)
+
+
+def _class_of(keys: Integers) -> Integers:
+    """The class of users with so many keys: the first that reaches them, or the last."""
+    return np.minimum(np.searchsorted(CLASSES, keys), len(CLASSES) - 1)
+
+
+def publish(classes: Integers, sums: Integers, budget: Spending, randomness: Randomness) -> tuple[Integers, Integers]:
+    """The numbers of users and the sums of counts, with noise: all that may be known of the data."""
+    return (
+        classes + two_sided(randomness, budget.users, len(classes)),
+        sums + two_sided(randomness, budget.sums, len(sums)),
+    )
+
+
+def choose(classes: Integers, sums: Integers, budget: Spending, noises: Sequence[float]) -> Suggestion:
+    """The candidate with the least estimated error, from what is published."""
+    users, keys = _spread(_at_least(classes, math.sqrt(budget.users.variance_of_draws)))
+    pairs = max(1.0, float(users @ keys))
+    cut = np.minimum(keys, np.array(GRID)[:, None])  # a row for each candidate
+    kept = cut @ users / pairs
+    # The squares of sums with random signs add up to Σ count², on average, and the square of noise.
+    noise = budget.sums.variance_of_draws * len(sums)
+    doubt = noise * math.sqrt(5 / len(sums))  # the standard deviation of the noise's squares
+    squares = max(float((sums.astype(np.float64) ** 2).sum()) - noise, doubt)
+    typical, frequent = 1.0, kept
+    for _ in range(_ROUNDS):  # what is kept of a frequent key depends on how frequent it is
+        sampled = float(frequent[GRID.index(SAMPLED_KEYS)])
+        typical = max(1.0, squares / (sampled**2 * pairs))
+        having = _users_having(_FREQUENT * typical, users, keys)
+        frequent = (cut / keys) @ (users * having) / max(float(users @ having), 1e-9)
+    errors = [_folded(noise, typical * (1 - share)) for noise, share in zip(noises, frequent.tolist(), strict=True)]
+    choices = tuple(map(Choice, GRID, kept.tolist(), noises, errors))
+    best = min(choices, key=lambda choice: choice.error)
+    return Suggestion(best.max_keys_per_user, 0.0, typical, choices)
+
+
+def _users_having(count: float, users: Floats, keys: Floats) -> Floats:
+    """The share of users of each class that have a key of this count, if all users choose their keys
+    alike: a user with more keys has it more likely.
+    """
+    low, high = 0.0, 1.0  # the chance that one of a user's keys is this one
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if float(users @ (1 - (1 - middle) ** keys)) < count else (low, middle)
+    having: Floats = 1 - (1 - high) ** keys
+    return having
+
+
+def _at_least(classes: Integers, spread: float) -> Floats:
+    """How many users have at least as many keys as those of each class, without what may be noise
+    alone.
+
+    Classes of many keys weigh most, and the noise of empty ones would outweigh all others. So beyond
+    the last class from which on there are clearly users, their numbers fall as they did before it.
+    """
+    # How many users have at least as many keys as those of each class.
+    at_least = np.cumsum(classes[::-1].astype(np.float64))[::-1]
+    noise = spread * np.sqrt(np.arange(len(classes), 0, -1))
+    clear = np.flatnonzero(at_least > _CLEAR * noise)
+    last = int(clear[-1]) if len(clear) else 0
+    # It falls from class to class, so neighbours that do not are averaged.
+    blocks: list[list[float]] = []
+    for number in at_least[: last + 1].tolist():
+        blocks.append([max(number, 1.0), 1])
+        while len(blocks) > 1 and blocks[-2][0] < blocks[-1][0]:
+            mean, length = blocks.pop()
+            above = blocks[-1]
+            above[:] = [(above[0] * above[1] + mean * length) / (above[1] + length), above[1] + length]
+    smooth = np.concatenate([np.full(int(length), mean) for mean, length in blocks])
+    falls = smooth[1:] / smooth[:-1]
+    steeper = min(1.0, falls[-1] / falls[-2]) if last > 1 else 0.0
+    tail = [smooth[-1]]
+    fall = min(_MOST_TAIL, falls[-1]) if last else 0.0
+    while len(tail) < len(classes) - last:
+        fall *= steeper
+        tail.append(tail[-1] * fall)
+    return np.concatenate([smooth[:-1], tail])
+
+
+def _spread(at_least: Floats) -> tuple[Floats, Floats]:
+    """Users and their numbers of keys, several for each class: between the ends of a class, the number
+    of users with at least so many keys falls by a power law.
+    """
+    first = np.array([1.0, *(end + 1.0 for end in CLASSES[:-1])])
+    below = np.append(at_least[1:], 0.0)
+    share = (np.arange(_POINTS) + 0.5) / _POINTS
+    left = np.maximum(at_least[:, None] - (at_least - below)[:, None] * share, 1e-9)
+    power = np.log(np.maximum(at_least / np.maximum(below, 1e-9), 1 + 1e-9)) / np.log(
+        np.append(first[1:], 2 * first[-1]) / first
+    )
+    keys = first[:, None] * (at_least[:, None] / left) ** (1 / power[:, None])
+    users = np.repeat((at_least - below) / _POINTS, _POINTS)
+    return users, np.minimum(keys, np.array(CLASSES)[:, None]).ravel()
+
+
+def _noises(budget: Spending, asked: Mapping[str, Any]) -> list[float]:
+    """The size of the noise with each candidate, in units of one contribution."""
+    per_key = float(asked["max_per_key"])
+    return [
+        predicted_noise(Request(epsilon=budget.left, delta=budget.delta, max_keys_per_user=bound, **asked)) / per_key
+        for bound in GRID
+    ]
+
+
+def _folded(noise: float, bias: float) -> float:
+    """E|bias + η| for Gaussian η with a mean size of `noise`."""
+    spread = noise * math.sqrt(math.pi / 2)
+    if spread == 0:
+        return bias
+    ratio = bias / spread
+    return noise * math.exp(-(ratio**2) / 2) + bias * math.erf(ratio / math.sqrt(2))
