@@ -41,17 +41,17 @@ test: setup
 	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-local test-spark
 
 test-local: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit'
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit' --promises=build/promises.md
 
 # On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server. On the
 # machine's Java, or else on one from the package index.
 test-spark: setup
 	$(BIN)/python tests/reach/spark/javahome.py || $(BIN)/python -m pip install --quiet 'sparsedp[java]'
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -m spark tests/reach
 
 # The table of promises with the figures of this run; the audits at full size, and samplers at 10⁸ draws (some minutes).
 promises: setup
-	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/house/test_promises.py --promises docs/promises.md
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m promise --promises=docs/promises.md
 
 audit: setup promises
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m audit
