@@ -44,6 +44,9 @@ def count(
 ) -> BoundedCounts:
     """Count events by key, bounding the contribution of each user.
 
+    In JSON lines, a string is its text; a number, truth value, object or array is the JSON text of
+    its value (1.50 is "1.5"); a missing field is null.
+
     Parameters
     ----------
     source
@@ -80,9 +83,6 @@ def count(
         or "latin-1". An empty field is null.
     hive
         Read folder names such as `day=2024-01-02` as columns of text.
-
-    In JSON lines, a string is its text; a number, truth value, object or array is the JSON text of
-    its value (1.50 is "1.5"); a missing field is null.
 
     """
     return count_table(source, Counting.of(locals()))

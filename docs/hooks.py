@@ -1,0 +1,50 @@
+"""Hooks of mkdocs: the page of commands, pages that live elsewhere in the repository, and figures
+for light and dark pages.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from making.commands import reference  # mkdocs puts the folder of this file on the path
+
+REPOSITORY = Path(__file__).parents[1]
+
+# These pages are files that belong at the root of the repository.
+ELSEWHERE = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
+COMMANDS = "<!-- commands -->"
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
+    """The text of a page before it is laid out."""
+    source = page.file.src_uri
+    if source in ELSEWHERE:
+        return from_root((REPOSITORY / ELSEWHERE[source]).read_text(encoding="utf-8"))
+    if source == "commands.md":
+        if COMMANDS not in markdown:
+            raise ValueError(f"{source} has no place for the commands: {COMMANDS}")
+        return markdown.replace(COMMANDS, reference())
+    return markdown
+
+
+def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
+    """The laid-out page, with every drawn figure in both of its versions and a caption."""
+    return re.sub(r'<p><img alt="([^"]*)" src="([^"]*figures/[\w-]+)\.svg" ?/?></p>', _figure, html)
+
+
+def from_root(markdown: str) -> str:
+    """A page of the root with its links as they are from docs/."""
+    for page, name in ELSEWHERE.items():
+        markdown = markdown.replace(f"]({name}", f"]({page}")
+    return markdown.replace("](docs/", "](")
+
+
+def _figure(found: re.Match[str]) -> str:
+    text, name = found[1], found[2]
+    images = "".join(
+        f'<img class="{scheme}" alt="{text}" src="{name}{suffix}.svg">'
+        for scheme, suffix in (("light", ""), ("dark", "-dark"))
+    )
+    return f'<figure class="drawn">{images}</figure>'
