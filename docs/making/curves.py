@@ -76,7 +76,9 @@ def overview(palette: Palette) -> Figure:
 @cache
 def by_count() -> dict[str, Curve]:
     """Errors by true count, for users of M keys."""
-    pure = {name: sparsedp.plan(1.0, nonzero=KEYS, sensitivity=M, mechanism=name) for name in ("threshold", "tight-alp")}
+    pure = {
+        name: sparsedp.plan(1.0, nonzero=KEYS, sensitivity=M, mechanism=name) for name in ("threshold", "tight-alp")
+    }
     return {
         **{name: errors(plan, COUNTS) for name, plan in pure.items()},
         "threshold-alp": errors(sparsedp.plan(1.0, nonzero=KEYS, sensitivity=M, mechanism="threshold-alp"), COUNTS),
@@ -156,7 +158,9 @@ def cost_of_keys(palette: Palette) -> Figure:
     curves, shares = by_bound(), kept_shares()
     figure, (above, below) = axes_of(4.9, palette, 2, sharex=True, height_ratios=(3, 2))
     above.plot(BOUNDS, curves["tight-alp"], "o-", color=palette.ours, label="tight-alp (δ = 0)")
-    above.plot(BOUNDS, curves["retrieval"], "o-", color=palette.ours, linewidth=1, markersize=3, label="retrieval (δ = 10⁻⁹)")
+    above.plot(
+        BOUNDS, curves["retrieval"], "o-", color=palette.ours, linewidth=1, markersize=3, label="retrieval (δ = 10⁻⁹)"
+    )
     above.plot(BOUNDS, curves["dense"], "--", color=palette.limit, label="limit: noise on every key")
     above.set(xscale="log", yscale="log", title="The error grows with m: largest mean error at any count")
     above.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
@@ -200,7 +204,11 @@ def intervals(palette: Palette) -> Figure:
     axes.axhline(TRUE_COUNT, color=palette.limit, linestyle="--", linewidth=1.5)
     axes.text(RELEASES - 0.5, TRUE_COUNT - 8, "true count", va="top", ha="left", rotation=90, color=palette.limit)
     covered = RELEASES - sum(missed)
-    axes.set(title=f"{covered} of {RELEASES} intervals contain the true count of {TRUE_COUNT}", xlabel="release", ylim=(0, None))
+    axes.set(
+        title=f"{covered} of {RELEASES} intervals contain the true count of {TRUE_COUNT}",
+        xlabel="release",
+        ylim=(0, None),
+    )
     axes.set_xticks([0, 10, 20, 30, 39], ["1", "11", "21", "31", "40"])
     axes.set_ylabel("estimate, 95 % interval")
     return figure

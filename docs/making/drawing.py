@@ -74,7 +74,9 @@ def box(axes: Any, x: float, y: float, width: float, height: float, text: str, *
         edgecolor=colour, linewidth=1.5,
     )  # fmt: skip
     axes.add_patch(shape)
-    axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", color=ink, fontsize=style.get("size", TEXT))
+    axes.text(
+        x + width / 2, y + height / 2, text, ha="center", va="center", color=ink, fontsize=style.get("size", TEXT)
+    )
 
 
 def cell(axes: Any, x: float, y: float, side: tuple[float, float], text: str, **style: Any) -> None:
@@ -82,11 +84,16 @@ def cell(axes: Any, x: float, y: float, side: tuple[float, float], text: str, **
     face, edge, ink = style.get("face", "none"), style["edge"], style["ink"]
     axes.add_patch(Rectangle((x, y), *side, facecolor=face, edgecolor=edge, linewidth=1))
     weight = style.get("weight", "normal")
-    axes.text(x + side[0] / 2, y + side[1] / 2, text, ha="center", va="center", color=ink, weight=weight, fontsize=TEXT - 1)
+    axes.text(
+        x + side[0] / 2, y + side[1] / 2, text, ha="center", va="center", color=ink, weight=weight, fontsize=TEXT - 1
+    )
 
 
 def arrow(axes: Any, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
     """An arrow from one point to another."""
     axes.annotate(
-        "", xy=end, xytext=start, arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0}
+        "",
+        xy=end,
+        xytext=start,
+        arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.5, "shrinkA": 0, "shrinkB": 0},
     )

@@ -87,7 +87,11 @@ def _same(drawn: list[float], current: list[float]) -> bool:
 def _numbers(values: Any) -> list[float]:
     if isinstance(values, dict):
         values = list(values.values())
-    return [number for value in values for number in _numbers(value)] if isinstance(values, list | tuple) else [float(values)]
+    return (
+        [number for value in values for number in _numbers(value)]
+        if isinstance(values, list | tuple)
+        else [float(values)]
+    )
 
 
 def _rounded(values: Any) -> list[float]:

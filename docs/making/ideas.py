@@ -33,7 +33,9 @@ def ladder_laws() -> tuple[Curve, Curve, Curve]:
     level = next(level for level in ladder.levels if level.start <= LADDER_COUNT < level.start + level.height)
     first = sum((1 << lower.bits) - 1 for lower in ladder.levels if lower.start < level.start)
     anchors = list(ladder.recipe.anchors[first : first + level.symbols])
-    laws = [level.law[count - level.start, : len(anchors)].tolist() for count in (LADDER_COUNT, LADDER_COUNT + LADDER_STEP)]
+    laws = [
+        level.law[count - level.start, : len(anchors)].tolist() for count in (LADDER_COUNT, LADDER_COUNT + LADDER_STEP)
+    ]
     return [float(anchor) for anchor in anchors], laws[0], laws[1]
 
 
@@ -46,9 +48,12 @@ def ladder(palette: Palette) -> Figure:
     drawn = next(i for i in shown if anchors[i] > LADDER_COUNT + 25)
     figure, (above, rungs) = axes_of(4.3, palette, 2, height_ratios=(5, 1), sharex=True)
     places = [anchors[i] for i in shown]
-    above.vlines(places, 0, [law[i] for i in shown], color=palette.ours, linewidth=4, label=f"at the count {LADDER_COUNT}")
-    above.plot(places, [moved[i] for i in shown], "_", color=palette.other, markersize=9, markeredgewidth=2,
-               label=f"at {LADDER_COUNT + LADDER_STEP}: by a factor of at most {ratio:.2f} more or less likely")  # fmt: skip
+    above.vlines(
+        places, 0, [law[i] for i in shown], color=palette.ours, linewidth=4, label=f"at the count {LADDER_COUNT}"
+    )
+    label = f"at {LADDER_COUNT + LADDER_STEP}: by a factor of at most {ratio:.2f} more or less likely"
+    marks = {"markersize": 9, "markeredgewidth": 2, "color": palette.other}
+    above.plot(places, [moved[i] for i in shown], "_", label=label, **marks)
     above.axvline(LADDER_COUNT, color=palette.ink, linestyle="--", linewidth=1.2)
     above.annotate(
         f"one symbol is drawn:\n“about {anchors[drawn]:.0f}”", (anchors[drawn], law[drawn]), (250, 1.02 * max(law)),
@@ -108,9 +113,11 @@ def linear_system(palette: Palette) -> Figure:
         x, wide = low + (high - low) * begin, (high - low) * (end - begin)
         axes.add_patch(Rectangle((x, strip), wide, 0.7, facecolor="none", edgecolor=palette.muted, linewidth=1))
         if wide > 0.35:
-            axes.text(x + wide / 2, strip + 0.35, str(value).replace("-", "−"), ha="center", va="center", color=palette.ink)
-    axes.text(low, 0.85, "The numbers 0 to 255, cut into buckets as wide as noise is\nlikely: every number is read as a noisy count.",
-              va="top", color=palette.muted, fontsize=TEXT - 1)  # fmt: skip
+            axes.text(
+                x + wide / 2, strip + 0.35, str(value).replace("-", "−"), ha="center", va="center", color=palette.ink
+            )
+    note = "The numbers 0 to 255, cut into buckets as wide as noise is\nlikely: every number is read as a noisy count."
+    axes.text(low, 0.85, note, va="top", color=palette.muted, fontsize=TEXT - 1)
     return figure
 
 
@@ -165,7 +172,10 @@ def stored(palette: Palette) -> Figure:
     chances = stored_chances()
     figure, axes = axes_of(3.3, palette)
     counts = np.arange(0, 1201, 10)
-    for name, line, colour, delta in (("threshold", "-.", palette.other, "0"), ("stability", "-", palette.ours, "10⁻⁹")):
+    for name, line, colour, delta in (
+        ("threshold", "-.", palette.other, "0"),
+        ("stability", "-", palette.ours, "10⁻⁹"),
+    ):
         (threshold,) = chances[f"{name}: T"]
         label = f"{name}, δ = {delta}: T = {threshold:.0f}"
         axes.plot(counts, [100 * chance for chance in chances[name]], line, color=colour, label=label)
@@ -180,7 +190,9 @@ def many_noisy() -> tuple[Curve, Curve, float]:
     """Counts of many keys with noise at ε = 1, and the threshold of `threshold`."""
     least = _stage("threshold", 0.0, 1).threshold
     noise = np.random.default_rng(5).laplace(size=36).round()
-    true = np.array([120, 95, 80, 66, 60, 52, 47, 44, 38, 33, 28, 24, 20, 17, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2, *[0] * 12])
+    true = np.array(
+        [120, 95, 80, 66, 60, 52, 47, 44, 38, 33, 28, 24, 20, 17, 14, 12, 10, 8, 7, 6, 5, 4, 3, 2, *[0] * 12]
+    )
     return true.astype(float).tolist(), (true + noise).tolist(), float(least)
 
 

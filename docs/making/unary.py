@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -38,16 +40,21 @@ def bits(palette: Palette) -> Figure:
         axes.patches[-1].set_linewidth(2.5)
     axes.text(0.15, bottom + ROWS * height + 0.22, "level", color=palette.muted)
     axes.text(0.15, bottom + ROWS * height / 2, "rows,\nby\nhash", va="center", color=palette.muted)
-    axes.text(0.15, bottom + ROWS * height + 1.6, f"The cells of one key of count {COUNT}: ones up to its count, zeros above.",
-              color=palette.ours)  # fmt: skip
-    axes.text(0.15, bottom + ROWS * height + 1.0, "Every bit may have been flipped (orange: those that were).", color=palette.other)
-    axes.text(0.15, 0.75, f"Read: {' '.join(read)}.  Where do the ones end? After level {best(read)}.", color=palette.ink)
+    top = bottom + ROWS * height
+    shape = f"The cells of one key of count {COUNT}: ones up to its count, zeros above."
+    answer = f"Read: {' '.join(read)}.  Where do the ones end? After level {best(read)}."
+    axes.text(0.15, top + 1.6, shape, color=palette.ours)
+    axes.text(0.15, top + 1.0, "Every bit may have been flipped (orange: those that were).", color=palette.other)
+    axes.text(0.15, 0.75, answer, color=palette.ink)
     return figure
 
 
 def best(read: str) -> int:
     """The level after which the bits fit ones and then zeros best."""
-    scores = [sum(1 if (bit == "1") == (level < end) else -1 for level, bit in enumerate(read)) for end in range(len(read) + 1)]
+    scores = [
+        sum(1 if (bit == "1") == (level < end) else -1 for level, bit in enumerate(read))
+        for end in range(len(read) + 1)
+    ]
     return int(np.argmax(scores))
 
 
@@ -58,14 +65,26 @@ BUCKETS = (0, 3.0, 5.0, 6.6, 8.0, 9.0)  # where the buckets of 0, 1, 2, 3 and 4 
 def polynomial(palette: Palette) -> Figure:
     """A polynomial through prescribed buckets."""
     figure, axes = axes_of(3.5, palette)
-    heights = [BUCKETS[v] + (BUCKETS[v + 1] - BUCKETS[v]) * share for v, share in zip(VALUES, (0.4, 0.7, 0.5, 0.3, 0.6), strict=True)]
+    heights = [
+        BUCKETS[v] + (BUCKETS[v + 1] - BUCKETS[v]) * share
+        for v, share in zip(VALUES, (0.4, 0.7, 0.5, 0.3, 0.6), strict=True)
+    ]
     fit = np.polynomial.Polynomial.fit(KEYS, heights, len(KEYS) - 1)
     x = np.linspace(0.4, 9.4, 300)
     axes.plot(x, np.mod(fit(x), BUCKETS[-1]), ".", markersize=1.5, color=palette.muted)
     absent = np.array([2, 5, 6, 8])
-    axes.plot(KEYS, heights, "o", markersize=9, color=palette.ours, label="keys that occur: the noisy count was prescribed")
-    axes.plot(absent, np.mod(fit(absent), BUCKETS[-1]), "D", markersize=7, color=palette.other, label="absent keys: wherever the polynomial goes")
-    for v, (low, high) in enumerate(zip(BUCKETS, BUCKETS[1:], strict=False)):
+    axes.plot(
+        KEYS, heights, "o", markersize=9, color=palette.ours, label="keys that occur: the noisy count was prescribed"
+    )
+    axes.plot(
+        absent,
+        np.mod(fit(absent), BUCKETS[-1]),
+        "D",
+        markersize=7,
+        color=palette.other,
+        label="absent keys: wherever the polynomial goes",
+    )
+    for v, (low, high) in enumerate(pairwise(BUCKETS)):
         axes.axhline(low, color=palette.faint, linewidth=1)
         axes.text(9.75, (low + high) / 2, f"reads {v}", va="center", color=palette.ink, fontsize=TEXT - 1)
     axes.set(xlim=(0.4, 10.8), ylim=(0, BUCKETS[-1]), xlabel="key", yticks=[], ylabel="elements of the field")
@@ -79,7 +98,17 @@ def two_stages(palette: Palette) -> Figure:
     figure, axes = canvas(2.9, palette)
     box(axes, 0.2, 2.2, 2.4, 1.2, "count\n+ noise", edge=palette.muted, ink=palette.ink)
     box(axes, 4.2, 3.6, 5.5, 1.3, "table: key and noisy count,\nwhole ε", edge=palette.ours, ink=palette.ink)
-    box(axes, 4.2, 0.7, 5.5, 1.5, "a noisy symbol in the cell of\nthe key: the ε that\n“not stored” has left", edge=palette.other, ink=palette.ink, size=TEXT - 0.5)
+    box(
+        axes,
+        4.2,
+        0.7,
+        5.5,
+        1.5,
+        "a noisy symbol in the cell of\nthe key: the ε that\n“not stored” has left",
+        edge=palette.other,
+        ink=palette.ink,
+        size=TEXT - 0.5,
+    )
     arrow(axes, (2.6, 3.0), (4.2, 4.25), palette.ours)
     arrow(axes, (2.6, 2.6), (4.2, 1.45), palette.other)
     axes.text(3.2, 4.35, "≥ T", ha="center", color=palette.ours, weight="bold")

@@ -11,10 +11,14 @@ from typing import Any
 import pytest
 
 import sparsedp
+from making.commands import reference
+from making.figures import FIGURES, stale
+from sparsedp.mechanisms import MECHANISMS
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS, TESTS = REPOSITORY / "docs", REPOSITORY / "tests"
 WIDEST = 100
+SECTIONS = ["The idea", "Guarantee", "When to take it", "Cost", "Code"]
 PAGES = sorted({*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")} - {DOCS / "promises.md"})  # that one is generated
 
 
@@ -70,6 +74,96 @@ def test_the_modules_and_tests_that_the_documentation_names_are_there() -> None:
             assert any(list(place.glob(name)) for place in places), f"{page.name} names {name}"
 
 
+README = REPOSITORY / "README.md"
+
+
+def test_the_readme_is_short_and_shows_first_what_matters() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 100
+    assert any("overview.svg" in line for line in lines[:12])
+    assert any("pip install" in line for line in lines[:25])
+    assert any("counts users per key" in line for line in lines[:40])
+
+
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may point to in a page: its headings, and the names of the API."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", heading.replace("`", "").lower()).strip() for heading in headings)
+    return {re.sub(r"\s", "-", heading) for heading in plain} | set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """The links of a page that lead nowhere within the repository."""
+    broken = []
+    for target in (link or attribute for link, attribute in LINK.findall(CODE.sub("", text))):
+        if re.match(r"\w+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("page", [*PAGES, DOCS / "promises.md"], ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_a_broken_link_is_noticed() -> None:
+    page = DOCS / "guide.md"
+    text = "[a](no.md) [b](privacy.md#no) [c](#no) [d](privacy.md#kept-keys) [e](#a-budget) [f](https://example.org)"
+    assert broken_links(page, f"{text} ![](figures/no.svg)") == ["no.md", "privacy.md#no", "#no", "figures/no.svg"]
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    listed = set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE))
+    spark = {"sparsedp.spark.lookup", "sparsedp.spark.plan", "sparsedp.spark.release"}
+    assert listed == {f"sparsedp.{name}" for name in sparsedp.__all__} | spark
+
+
+def test_every_mechanism_has_a_page_with_all_of_its_sections() -> None:
+    for name in MECHANISMS:
+        text = (DOCS / "mechanisms" / f"{name}.md").read_text(encoding="utf-8")
+        assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS, name
+        assert re.search(r"!\[[^]]+\]\(\.\./figures/", text), name
+        assert "(../privacy.md#" in text, name
+
+
+def test_the_page_of_commands_has_every_command_and_option() -> None:
+    text = reference()
+    for command in ("release", "lookup", "top", "info", "verify", "plan", "compare", "demo", "audit", "reproduce"):
+        assert f"\n## sparsedp {command}\n" in f"\n{text}", command
+    for command in ("create", "show"):
+        assert f"\n### sparsedp ledger {command}\n" in text, command
+    assert "| `--max-keys-per-user" in text
+    assert "<!-- commands -->" in (DOCS / "commands.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_are_up_to_date(name: str) -> None:
+    assert stale(name) is None, f"{stale(name)}: make figures"
+
+
+def test_a_figure_of_other_values_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, values = FIGURES["laplace"]
+    monkeypatch.setitem(FIGURES, "laplace", (draw, lambda: [[*values()[0]], [value + 1 for value in values()[1]]]))
+    assert stale("laplace") == "laplace.svg shows other values"
+
+
+def test_every_figure_is_shown_somewhere() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for figure in (DOCS / "figures").iterdir():
+        assert f"figures/{figure.name}" in pages or figure.stem.removesuffix("-dark") in FIGURES, figure.name
+    assert all(f"figures/{name}.svg" in pages for name in FIGURES)
+
+
 # Laid out by hand or generated: fenced and indented code, comments, generated tables; and versions
 # that are out.
 LAID_OUT = re.compile(
@@ -77,6 +171,7 @@ LAID_OUT = re.compile(
     r"|(?<=\n\n)(?: {4}[^\n]*\n)+"
     r"|^<!-- (?P<name>[\w.]+) begins -->$.*?^<!-- (?P=name) ends -->$"
     r"|^<!--.*?-->$"
+    r"|^<picture>$.*?^</picture>$"
     r"|^## \[\d.*",
     re.MULTILINE | re.DOTALL,
 )

@@ -22,7 +22,10 @@ README, README_SEED = REPOSITORY / "README.md", 4
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
 
 ON_SPARK = {DOCS / "spark.md"}  # run by tests/reach/spark/test_spark_docs.py
-MEASURED = {DOCS / "accuracy.md", DOCS / "performance.md"}  # their figures take minutes; they show no commands to follow
+MEASURED = {
+    DOCS / "accuracy.md",
+    DOCS / "performance.md",
+}  # they show runs of minutes
 RUNNING = ("console", "python", "pycon", "sh")
 
 # These commands draw noise: what they print is compared up to noise. All others print the same each
