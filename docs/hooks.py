@@ -30,7 +30,10 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
-    """The laid-out page, with every drawn figure in both of its versions and a caption."""
+    """The laid-out page, with every drawn figure in both of its versions, and with long names that
+    may be broken.
+    """
+    html = re.sub(r"<code>(\w{24,})</code>", lambda found: f"<code>{found[1].replace('_', '_<wbr>')}</code>", html)
     return re.sub(r'<p><img alt="([^"]*)" src="([^"]*figures/[\w-]+)\.svg" ?/?></p>', _figure, html)
 
 

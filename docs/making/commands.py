@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +33,7 @@ def _section(command: Any, names: list[str], context: Any) -> str:
     pieces = " ".join(piece.strip("{}").upper() for piece in command.collect_usage_pieces(context))
     usage = f"```text\n{' '.join(names)} {pieces}\n```"
     table = [_row(*record) for record in _records(command, context)]
-    about = str(command.help).strip()
+    about = _marked(str(command.help).strip())
     rows = "\n".join(["| option | meaning |", "|---|---|", *table])
     return "\n\n".join([heading, about, usage, *([rows] if table else [])])
 
@@ -47,4 +48,9 @@ def _records(command: Any, context: Any) -> Iterator[tuple[str, str]]:
 def _row(name: str, meaning: str) -> str:
     """One option; a pipe would end the cell."""
     shown, about = (" ".join(text.split()).replace("|", "\\|") for text in (name, meaning))
-    return f"| `{shown}` | {about} |"
+    return f"| `{shown}` | {_marked(about)} |"
+
+
+def _marked(text: str) -> str:
+    """Text with the options in it marked as code."""
+    return re.sub(r"(?<![\w-])--\w[\w-]*", r"`\g<0>`", text)

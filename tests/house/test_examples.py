@@ -80,7 +80,7 @@ def _near(shown: str, printed: str) -> bool:
 def run_commands(block: Block, folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-        command, _, shown = part.partition("\n")
+        command, _, shown = part.replace("\\\n", " ").partition("\n")  # a backslash continues the line
         done = subprocess.run(
             command,
             shell=True,
