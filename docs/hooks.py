@@ -5,6 +5,7 @@ for light and dark pages.
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
     """The laid-out page, with every drawn figure in both of its versions, and with long names that
     may be broken.
     """
+    html = re.sub(r'<div class="([\w -]*highlight)">(<pre>.*?</pre>)', _listing, html, flags=re.DOTALL)
     html = re.sub(r"<code>(\w{24,})</code>", lambda found: f"<code>{found[1].replace('_', '_<wbr>')}</code>", html)
     return re.sub(r'<p><img alt="([^"]*)" src="([^"]*figures/[\w-]+)\.svg" ?/?></p>', _figure, html)
 
@@ -42,6 +44,12 @@ def from_root(markdown: str) -> str:
     for page, name in ELSEWHERE.items():
         markdown = markdown.replace(f"]({name}", f"]({page}")
     return markdown.replace("](docs/", "](")
+
+
+def _listing(found: re.Match[str]) -> str:
+    """A listing, marked if its lines are too long for paper."""
+    lines = unescape(re.sub(r"<[^>]*>", "", found[2])).splitlines()
+    return f'<div class="{found[1]}{" wide" if max(map(len, lines)) > 100 else ""}">{found[2]}'
 
 
 def _figure(found: re.Match[str]) -> str:

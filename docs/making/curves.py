@@ -162,11 +162,11 @@ def cost_of_keys(palette: Palette) -> Figure:
         BOUNDS, curves["retrieval"], "o-", color=palette.ours, linewidth=1, markersize=3, label="retrieval (δ = 10⁻⁹)"
     )
     above.plot(BOUNDS, curves["dense"], "--", color=palette.limit, label="limit: noise on every key")
-    above.set(xscale="log", yscale="log", title="The error grows with m: largest mean error at any count")
+    above.set(xscale="log", yscale="log", title="The error grows with m: largest at any count")
     above.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
     above.legend(loc="upper left")
     below.plot(BOUNDS, [100 * share for share in shares], "s-", color=palette.other)
-    below.set(title="… and less is left out: pairs (user, page) of a log that count, in %", ylim=(0, 105))
+    below.set(title="… and less is cut off: % of a log that counts", ylim=(0, 105))
     below.set_xlabel("m, the number of keys of one user (ε = 1)")
     below.set_xticks(BOUNDS, [str(m) for m in BOUNDS])
     for axes in (above, below):
