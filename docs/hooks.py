@@ -35,6 +35,7 @@ def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:
     may be broken.
     """
     html = re.sub(r'<div class="([\w -]*highlight)">(<pre>.*?</pre>)', _listing, html, flags=re.DOTALL)
+    html = re.sub(r"<code>.*?</code>", _whole_options, html, flags=re.DOTALL)
     html = re.sub(r"<code>(\w{24,})</code>", lambda found: f"<code>{found[1].replace('_', '_<wbr>')}</code>", html)
     return re.sub(r'<p><img alt="([^"]*)" src="([^"]*figures/[\w-]+)\.svg" ?/?></p>', _figure, html)
 
@@ -44,6 +45,11 @@ def from_root(markdown: str) -> str:
     for page, name in ELSEWHERE.items():
         markdown = markdown.replace(f"]({name}", f"]({page}")
     return markdown.replace("](docs/", "](")
+
+
+def _whole_options(found: re.Match[str]) -> str:
+    """Code whose options, such as --dry-run, are not broken at their hyphens."""
+    return re.sub(r"(?<![\w-])--[a-z][\w-]*", r'<span class="option">\g<0></span>', found[0])
 
 
 def _listing(found: re.Match[str]) -> str:
