@@ -55,7 +55,7 @@ def _whole_options(found: re.Match[str]) -> str:
 def _listing(found: re.Match[str]) -> str:
     """A listing, marked if its lines are too long for paper."""
     lines = unescape(re.sub(r"<[^>]*>", "", found[2])).splitlines()
-    return f'<div class="{found[1]}{" wide" if max(map(len, lines)) > 100 else ""}">{found[2]}'
+    return f'<div class="{found[1]}{" wide" if max(map(len, lines)) > 125 else ""}">{found[2]}'
 
 
 def _figure(found: re.Match[str]) -> str:

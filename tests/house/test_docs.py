@@ -12,6 +12,8 @@ import pytest
 
 import sparsedp
 from making.commands import reference
+from making.curves import PAGES as PICTURED
+from making.curves import visits
 from making.figures import FIGURES, stale
 from sparsedp.mechanisms import MECHANISMS
 
@@ -155,6 +157,16 @@ def test_a_figure_of_other_values_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
     draw, values = FIGURES["laplace"]
     monkeypatch.setitem(FIGURES, "laplace", (draw, lambda: [[*values()[0]], [value + 1 for value in values()[1]]]))
     assert stale("laplace") == "laplace.svg shows other values"
+
+
+def test_the_first_picture_shows_what_the_text_says_of_its_intervals() -> None:
+    true, _, low, high = visits()
+    missed = [page for page, *row in zip(PICTURED, true, low, high, strict=True) if not row[1] <= row[0] <= row[2]]
+    assert (len(true), missed) == (7, ["/"])
+    assert "six of the seven 95 % intervals contain" in README.read_text(encoding="utf-8")
+    assert "Six of the seven intervals contain the true count; that of `/` misses" in (DOCS / "index.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_every_figure_is_shown_somewhere() -> None:
