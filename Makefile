@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # The package as its users install it, and what development needs besides.
 PACKAGE := $(VENV)/.package
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 
 # The environment is that of the Python it was made with, until PYTHON names another one: then it is made anew.
 MADE := $(wildcard $(VENV)/.python-*)
@@ -13,7 +14,7 @@ ifneq ($(if $(MADE),$(origin PYTHON)),file)
 MADE := $(VENV)/.python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 endif
 
-.PHONY: setup demo test test-local test-spark audit promises lint fuzz fuzz-native sanitize bench report dist check-dist clean
+.PHONY: setup demo test test-local test-spark audit promises lint docs figures fuzz fuzz-native sanitize bench report dist check-dist clean
 
 setup: $(DEV)
 
@@ -31,6 +32,10 @@ $(PACKAGE): $(MADE) pyproject.toml CMakeLists.txt src/sparsedp/__init__.py $(wil
 # The package is there already, so that this installs its extra only.
 $(DEV): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet 'sparsedp[dev]'
+	touch $@
+
+$(DOCS): $(PACKAGE)
+	$(BIN)/python -m pip install --quiet 'sparsedp[docs]'
 	touch $@
 
 demo: $(PACKAGE)
@@ -65,6 +70,14 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror native/*.hpp native/*.cpp fuzz/*.hpp fuzz/*.cpp
 	$(BIN)/clang-tidy --quiet fuzz/kernels.cpp -- -std=c++17 -Inative -Wall -Wextra
+
+# The site, in build/site: it opens as files, and needs no network. Links that lead nowhere are errors.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The figures that code draws; a test says when they are out of date.
+figures: setup
+	$(BIN)/python docs/making/figures.py
 
 # Each target of fuzz/ for its share of the seconds; what breaks a promise becomes a file in fuzz/corpus/.
 FUZZ_SECONDS ?= 60
