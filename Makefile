@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 # The package as its users install it, and what development needs besides.
 PACKAGE := $(VENV)/.package
 DEV := $(VENV)/.dev
+DOCS := $(VENV)/.docs
 
 # The environment is that of the Python it was made with, until PYTHON names another one: then it is made anew.
 MADE := $(wildcard $(VENV)/.python-*)
@@ -13,7 +14,7 @@ ifneq ($(if $(MADE),$(origin PYTHON)),file)
 MADE := $(VENV)/.python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 endif
 
-.PHONY: setup demo test test-local test-spark audit promises lint fuzz fuzz-native sanitize bench report dist check-dist clean
+.PHONY: setup demo test test-local test-spark audit promises lint docs figures fuzz fuzz-native sanitize bench report dist check-dist clean
 
 setup: $(DEV)
 
@@ -33,6 +34,10 @@ $(DEV): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet 'sparsedp[dev]'
 	touch $@
 
+$(DOCS): $(PACKAGE)
+	$(BIN)/python -m pip install --quiet 'sparsedp[docs]'
+	touch $@
+
 demo: $(PACKAGE)
 	$(BIN)/python -m sparsedp.demo
 
@@ -41,17 +46,17 @@ test: setup
 	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-local test-spark
 
 test-local: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit'
+	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit' --promises=build/promises.md
 
 # On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server. On the
 # machine's Java, or else on one from the package index.
 test-spark: setup
 	$(BIN)/python tests/reach/spark/javahome.py || $(BIN)/python -m pip install --quiet 'sparsedp[java]'
-	$(BIN)/python -m pytest -m spark
+	$(BIN)/python -m pytest -m spark tests/reach
 
 # The table of promises with the figures of this run; the audits at full size, and samplers at 10⁸ draws (some minutes).
 promises: setup
-	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/house/test_promises.py --promises docs/promises.md
+	$(BIN)/python -m pytest -q -n auto --dist worksteal -m promise --promises=docs/promises.md
 
 audit: setup promises
 	$(BIN)/python -m pytest -q -n auto --dist worksteal -m audit
@@ -65,6 +70,14 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/clang-format --dry-run --Werror native/*.hpp native/*.cpp fuzz/*.hpp fuzz/*.cpp
 	$(BIN)/clang-tidy --quiet fuzz/kernels.cpp -- -std=c++17 -Inative -Wall -Wextra
+
+# The site, in build/site: it opens as files, and needs no network. Links that lead nowhere are errors.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The figures that code draws; a test says when they are out of date.
+figures: setup
+	$(BIN)/python docs/making/figures.py
 
 # Each target of fuzz/ for its share of the seconds; what breaks a promise becomes a file in fuzz/corpus/.
 FUZZ_SECONDS ?= 60

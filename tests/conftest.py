@@ -1,12 +1,14 @@
-"""What tests measure about the promises (`figure`), and the table of promises that a run writes
-(`--promises FILE`).
+"""What tests measure about the promises (`figure`, `measured`), and the table of promises that a run
+writes (`--promises FILE`).
 """
 
 from __future__ import annotations
 
-import re
+import os
+import shutil
 import signal
 import sysconfig
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from promises import PROMISES, page
+from promises import Found, page
 
 # The same examples in every run, however slow the machine is; `--hypothesis-profile=fresh` looks
 # for new ones.
@@ -22,21 +24,46 @@ settings.register_profile("fixed", derandomize=True, deadline=None, suppress_hea
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
 
-_found: dict[int, tuple[str, str, str]] = {}  # promise → test, outcome, figure
+MEMORY, ROOM = "/dev/shm", 4 << 30
+
+_found: dict[int, Found] = {}  # by promise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--promises", metavar="FILE", help="write the table of promises, with what this run measured")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary folders in memory, where there is room for them: tests write tens of thousands of
+    small files, and wait for a disk with each. What depends on a disk is tested on one that is
+    mounted for it (`test_faults_disk.py`). With `--basetemp` they are elsewhere, and stay.
+    """
+    if config.option.basetemp is not None or hasattr(config, "workerinput") or not os.access(MEMORY, os.W_OK):
+        return
+    there = os.statvfs(MEMORY)
+    if there.f_bavail * there.f_frsize >= ROOM and not there.f_flag & os.ST_NOEXEC:  # tests write programs too
+        folder = tempfile.mkdtemp(prefix="sparsedp-tests-", dir=MEMORY)
+        config.option.basetemp = os.path.join(folder, "all")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Records what a test measured."""
+    """Records what a test of a promise measured."""
+    return lambda text: request.node.user_properties.append(("figure", text))
 
-    def record(text: str) -> None:
-        request.node.user_properties.append(("figure", text))
 
-    return record
+@pytest.fixture
+def measured(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Records facts, which are added to those of the other tests of the promise."""
+    return lambda **facts: request.node.user_properties.append(("measured", facts))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        mark = item.get_closest_marker("promise")
+        if mark is not None:
+            item.user_properties.append(("promise", mark.args[0]))
 
 
 @pytest.fixture
@@ -50,19 +77,21 @@ def interruptible() -> Iterator[None]:
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    found = re.search(r"test_promise_(\d+)_", report.nodeid)
-    if found is not None and report.when == "call":
-        figures: Any = dict(report.user_properties)
-        _found[int(found[1])] = (report.nodeid, report.outcome, str(figures.get("figure", "")))
+    properties: dict[str, Any] = dict(report.user_properties)
+    if "promise" in properties and (report.when == "call" or report.failed):
+        _found.setdefault(properties["promise"], Found()).add(report.nodeid, report.outcome, properties)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     path = session.config.getoption("--promises")
-    if path and not hasattr(session.config, "workerinput"):
-        missing = set(PROMISES) - set(_found)
-        if missing:
-            raise pytest.UsageError(f"promises {sorted(missing)} were not tested in this run")
-        Path(path).write_text(page(_found), encoding="utf-8")
+    ran = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)  # to the end
+    if path and ran and not hasattr(session.config, "workerinput"):
+        try:
+            text = page(_found)
+        except ValueError as error:
+            raise pytest.UsageError(str(error)) from None
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

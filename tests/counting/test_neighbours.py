@@ -27,9 +27,14 @@ MUTANT_TABLES, RIGHT_TABLES = 30, 10
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_one_user_moves_the_counts_of_every_kind_of_input_by_a_bounded_share(name: str, tmp_path: Path) -> None:
+@pytest.mark.promise(22)
+def test_one_user_moves_the_counts_of_every_kind_of_input_by_a_bounded_share(
+    name: str, tmp_path: Path, measured: Callable[..., None]
+) -> None:
+    seen = Seen()
     for seed in range(KINDS[name].tables):
-        check(name, seed, tmp_path)
+        seen.add(check(name, seed, tmp_path))
+    measured(pairs=seen.pairs, refused=seen.refused, keys=seen.keys, most=seen.most)
 
 
 @pytest.mark.parametrize("name", ["csv", "Arrow, string"])

@@ -22,6 +22,8 @@ from sparsedp import FormatError
 from sparsedp.format import container as storage
 from sparsedp.format.container import LARGEST_HEADER
 
+Measured = Callable[..., None]
+
 
 @pytest.fixture(scope="module")
 def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
@@ -50,16 +52,29 @@ def test_forged_files_are_only_refused_for_what_is_forged(contents: dict[str, by
         load(path, content)
 
 
-# Every flipped bit, and every truncation of a file of another mechanism:
-# test_promise_16_damaged_files_are_refused.
-def test_every_truncation_is_refused(contents: dict[str, bytes], path: Path) -> None:
-    content = contents["tight-alp"]
+@pytest.mark.parametrize("name", ["stability", "tight-alp"])
+@pytest.mark.promise(16)
+def test_every_truncation_is_refused(name: str, contents: dict[str, bytes], path: Path, measured: Measured) -> None:
+    content = contents[name]
     for length in range(len(content)):
         path.write_bytes(content[:length])
         with pytest.raises(FormatError):
             sparsedp.load(path)
     with pytest.raises(FormatError):
         load(path, content + b"\0")
+    measured(truncations=len(content))
+
+
+@pytest.mark.promise(16)
+def test_every_flipped_bit_is_found(contents: dict[str, bytes], path: Path, measured: Measured) -> None:
+    content = bytearray(contents["stability"])
+    for bit in range(8 * len(content)):
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        with pytest.raises(FormatError):
+            sparsedp.verify(path)
+        content[bit // 8] ^= 1 << bit % 8
+    measured(bits=8 * len(content))
 
 
 @pytest.mark.parametrize("name", VARIANTS)

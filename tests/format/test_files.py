@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass, replace
 from decimal import Decimal
@@ -90,7 +91,8 @@ def test_arrays_begin_at_cache_lines_and_cannot_be_written(release: Release, tmp
                 array.reshape(-1)[:1] = 0
 
 
-def test_another_process_gives_the_same_answers(tmp_path: Path) -> None:
+@pytest.mark.promise(14)
+def test_another_process_gives_the_same_answers(tmp_path: Path, measured: Callable[..., None]) -> None:
     program = (
         "import json, sys, sparsedp; sys.path.insert(0, sys.argv[2]); from releases import answers;"
         "print(json.dumps(answers(sparsedp.load(sys.argv[1], allow_reproducible=True))))"
@@ -107,6 +109,7 @@ def test_another_process_gives_the_same_answers(tmp_path: Path) -> None:
                 check=True,
             ).stdout
             assert json.loads(output) == answers(release)
+    measured(processes=6)
 
 
 def test_a_reproducible_release_is_refused_unless_told(tmp_path: Path) -> None:
@@ -117,7 +120,8 @@ def test_a_reproducible_release_is_refused_unless_told(tmp_path: Path) -> None:
     assert not sparsedp.load(tmp_path / "b.sparsedp").reproducible
 
 
-def test_headers_do_not_depend_on_the_data(tmp_path: Path) -> None:
+@pytest.mark.promise(10)
+def test_headers_do_not_depend_on_the_data(tmp_path: Path, figure: Callable[[str], None]) -> None:
     headers = []
     for counts in ({1: 5, 2: 1000}, {key: key for key in range(50)}):
         release = sparsedp.release(counts, epsilon=1, nonzero=50, mechanism="tight-alp")
@@ -130,6 +134,7 @@ def test_headers_do_not_depend_on_the_data(tmp_path: Path) -> None:
         noisy = {name for name in shapes if name.startswith(("table.", "padding."))}
         headers.append((description, {name: shape for name, shape in shapes.items() if name not in noisy}))
     assert headers[0] == headers[1]
+    figure("equal headers for two data sets")
 
 
 def test_pickles_go_by_path_when_there_is_one(release: Release, tmp_path: Path) -> None:
@@ -191,7 +196,8 @@ def test_a_failed_save_leaves_the_old_file_and_nothing_else(tmp_path: Path, monk
     assert os.listdir(tmp_path) == ["a.sparsedp"]
 
 
-def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
+@pytest.mark.promise(17)
+def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path: Path, figure: Callable[[str], None]) -> None:
     program = (
         "import numpy as np, sys, sparsedp\n"
         "release = sparsedp.release((np.arange(200_000), np.ones(200_000, int)), epsilon=1, nonzero=200_000)\n"
@@ -200,13 +206,15 @@ def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> N
     )
     path = tmp_path / "a.sparsedp"
     make("threshold").save(path)
-    for moment in (0.0, 0.003, 0.01, 0.02, 0.05):
+    moments = (0.0, 0.003, 0.01, 0.02, 0.05)
+    for moment in moments:
         with subprocess.Popen([sys.executable, "-c", program, path], stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
             writer.stdout.readline()
             time.sleep(moment)
             writer.send_signal(signal.SIGKILL)
         sparsedp.verify(path)
+    figure(f"a writer killed at {len(moments)} moments: a whole file each time")
 
 
 @pytest.mark.parametrize("what", ["missing", "directory", "no directory above"])

@@ -87,9 +87,11 @@ def _changes_files(function: Any) -> bool:
     """Whether a built-in function of the operating system, of a file or of SQLite changes
     something.
     """
+    if function.__name__ not in CHANGES:  # first, because this is asked at every call
+        return False
     owner = getattr(function, "__self__", None)
     module = getattr(owner, "__name__", None) or type(owner).__module__
-    return module in ("posix", "io", "_io", "sqlite3") and function.__name__ in CHANGES
+    return module in ("posix", "io", "_io", "sqlite3")
 
 
 def at_call(number: int, act: Callable[[], object], work: Callable[[], object]) -> int:

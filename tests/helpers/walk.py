@@ -13,6 +13,7 @@ import io
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -44,9 +45,10 @@ def is_data(value: object, source: str) -> bool:
     return value == source if isinstance(value, str) else type(value).__name__ in DATA
 
 
-def place(frame: FrameType | None) -> tuple[str, ...]:
-    """The module of a frame, below the package; empty for other code."""
-    path = Path(frame.f_code.co_filename) if frame is not None else Path()
+@cache  # it is asked at every call, and there are few files
+def place(file: str) -> tuple[str, ...]:
+    """The module of a file, below the package; empty for other code."""
+    path = Path(file)
     return path.relative_to(PACKAGE).with_suffix("").parts if path.is_relative_to(PACKAGE) else ()
 
 
@@ -62,8 +64,9 @@ def walk(source: Path, output: Path, *options: str) -> list[str]:
     def watch(frame: FrameType, event: str, _: Any) -> None:
         if event != "call" or frame.f_code.co_name.startswith("<"):
             return
-        called, caller = place(frame), place(frame.f_back)
-        if not called or not caller or caller[0] not in HANDS or called[:2] == caller[:2]:
+        called = place(frame.f_code.co_filename)
+        caller = place(frame.f_back.f_code.co_filename) if called and frame.f_back else ()
+        if not caller or caller[0] not in HANDS or called[:2] == caller[:2]:
             return
         given = [frame.f_locals[name] for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]]
         step = ".".join((*called, frame.f_code.co_name))

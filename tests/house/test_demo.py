@@ -1,18 +1,15 @@
-"""The bundled sample, the demo on it, and the example of the README."""
+"""The bundled sample, and the demo on it."""
 
 from __future__ import annotations
 
-import doctest
 import re
-from pathlib import Path
 
 import pytest
 
 from sparsedp import demo
 from sparsedp.privacy.randomness import reproducible_for_tests
 
-README = Path(__file__).parents[2] / "README.md"
-SEED, README_SEED = 2021, 4
+SEED = 2021
 
 
 @pytest.fixture(scope="module")
@@ -82,30 +79,3 @@ def test_the_demo_measures_errors_near_their_predictions(capsys: pytest.CaptureF
 def test_the_demo_repeats_under_a_seed_up_to_its_timing(capsys: pytest.CaptureFixture[str]) -> None:
     first, second = (re.sub(r"took [\d,]+ ns", "", run_demo(capsys)[0]) for _ in range(2))
     assert first == second
-
-
-def test_the_example_of_the_readme_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str]) -> None:
-    text = README.read_text(encoding="utf-8")
-    examples = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == len(re.findall(r"^```python$", text, re.MULTILINE)) >= 1
-    for code, shown in examples:
-        with reproducible_for_tests(README_SEED):
-            exec(compile(code, str(README), "exec"), {})
-        assert capsys.readouterr().out == shown
-
-
-def test_the_sessions_of_the_readme_run_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    sessions = re.findall(r"```pycon\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert sessions
-    for session in sessions:
-        parsed = doctest.DocTestParser().get_doctest(session, {}, "README", str(README), 0)
-        assert doctest.DocTestRunner().run(parsed).failed == 0
-
-
-def test_the_pictures_of_the_readme_are_there() -> None:
-    readme = README.read_text(encoding="utf-8")
-    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", readme)
-    assert len(pictures) == 3
-    for picture in pictures:
-        assert (README.parent / picture).read_bytes().startswith(b"\x89PNG")

@@ -1,12 +1,9 @@
-"""The commands of the documentation run as written, in an empty folder, and print what is shown."""
+"""The pages name what is there, link to what is there, and have lines that fit."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -14,52 +11,17 @@ from typing import Any
 import pytest
 
 import sparsedp
+from making.commands import reference
+from making.curves import PAGES as PICTURED
+from making.curves import visits
+from making.figures import FIGURES, stale
+from sparsedp.mechanisms import MECHANISMS
 
 REPOSITORY = Path(__file__).parents[2]
 DOCS, TESTS = REPOSITORY / "docs", REPOSITORY / "tests"
 WIDEST = 100
-PAGES = sorted({*REPOSITORY.glob("*.md"), *DOCS.glob("*.md")} - {DOCS / "promises.md"})  # that one is generated
-
-
-def commands(page: str) -> list[tuple[str, str]]:
-    """Each command of a page and what is shown below it."""
-    found: list[tuple[str, str]] = []
-    for block in re.findall(r"```console\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL):
-        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
-            command, _, shown = part.partition("\n")
-            found.append((command, shown))
-    return found
-
-
-def matches(shown: str, output: str) -> bool:
-    """Whether the output matches what is shown, where ... stands for anything."""
-    pattern = ".*".join(re.escape(piece) for piece in shown.strip().split("..."))
-    return re.fullmatch(pattern, output.strip(), re.DOTALL) is not None
-
-
-@pytest.mark.parametrize("page", ["guide.md", "choosing.md"])
-def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    listed = commands(page)
-    assert listed
-    for command, shown in listed:
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert done.returncode == 0, done.stdout
-        assert matches(shown, done.stdout), f"{command}\n{done.stdout}"
-
-
-def test_a_page_that_shows_something_else_is_noticed() -> None:
-    assert matches("a ... c", "a b c\n")
-    assert not matches("a ... c", "a b d\n")
-    assert not matches("a", "a\nb")
+SECTIONS = ["The idea", "Guarantee", "When to take it", "Cost", "Code"]
+PAGES = sorted({*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")} - {DOCS / "promises.md"})  # that one is generated
 
 
 def test_every_test_that_the_table_of_faults_names_is_there() -> None:
@@ -107,11 +69,111 @@ def test_the_page_of_proofs_names_every_field_that_is_published(mechanism: str, 
 
 def test_the_modules_and_tests_that_the_documentation_names_are_there() -> None:
     places = (REPOSITORY, REPOSITORY / "src" / "sparsedp", REPOSITORY / "tests")
-    for page in (*DOCS.glob("*.md"), *REPOSITORY.glob("*.md")):
+    for page in (*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md")):
         if page.name == "CHANGELOG.md":  # it names things as they were at the time
             continue
         for name in re.findall(r"`([\w/]+/[\w*]+\.(?:py|hpp|cpp))`", page.read_text(encoding="utf-8")):
             assert any(list(place.glob(name)) for place in places), f"{page.name} names {name}"
+
+
+README = REPOSITORY / "README.md"
+
+
+def test_the_readme_is_short_and_shows_first_what_matters() -> None:
+    lines = README.read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 100
+    assert any("overview.svg" in line for line in lines[:12])
+    assert any("pip install" in line for line in lines[:25])
+    assert any("counts users per key" in line for line in lines[:40])
+
+
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"")
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may point to in a page: its headings, and the names of the API."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", heading.replace("`", "").lower()).strip() for heading in headings)
+    return {re.sub(r"\s", "-", heading) for heading in plain} | set(re.findall(r"^::: (\S+)$", text, re.MULTILINE))
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """The links of a page that lead nowhere within the repository."""
+    broken = []
+    for target in (link or attribute for link, attribute in LINK.findall(CODE.sub("", text))):
+        if re.match(r"\w+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            broken.append(target)
+    return broken
+
+
+@pytest.mark.parametrize("page", [*PAGES, DOCS / "promises.md"], ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_a_broken_link_is_noticed() -> None:
+    page = DOCS / "guide.md"
+    text = "[a](no.md) [b](privacy.md#no) [c](#no) [d](privacy.md#kept-keys) [e](#a-budget) [f](https://example.org)"
+    assert broken_links(page, f"{text} ![](figures/no.svg)") == ["no.md", "privacy.md#no", "#no", "figures/no.svg"]
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (DOCS / "api").glob("*.md"))
+    listed = set(re.findall(r"^::: (\S+)$", pages, re.MULTILINE))
+    spark = {"sparsedp.spark.lookup", "sparsedp.spark.plan", "sparsedp.spark.release"}
+    assert listed == {f"sparsedp.{name}" for name in sparsedp.__all__} | spark
+
+
+def test_every_mechanism_has_a_page_with_all_of_its_sections() -> None:
+    for name in MECHANISMS:
+        text = (DOCS / "mechanisms" / f"{name}.md").read_text(encoding="utf-8")
+        assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS, name
+        assert re.search(r"!\[[^]]+\]\(\.\./figures/", text), name
+        assert "(../privacy.md#" in text, name
+
+
+def test_the_page_of_commands_has_every_command_and_option() -> None:
+    text = reference()
+    for command in ("release", "lookup", "top", "info", "verify", "plan", "compare", "demo", "audit", "reproduce"):
+        assert f"\n## sparsedp {command}\n" in f"\n{text}", command
+    for command in ("create", "show"):
+        assert f"\n### sparsedp ledger {command}\n" in text, command
+    assert "| `--max-keys-per-user" in text
+    assert "<!-- commands -->" in (DOCS / "commands.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_are_up_to_date(name: str) -> None:
+    assert stale(name) is None, f"{stale(name)}: make figures"
+
+
+def test_a_figure_of_other_values_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, values = FIGURES["laplace"]
+    monkeypatch.setitem(FIGURES, "laplace", (draw, lambda: [[*values()[0]], [value + 1 for value in values()[1]]]))
+    assert stale("laplace") == "laplace.svg shows other values"
+
+
+def test_the_first_picture_shows_what_the_text_says_of_its_intervals() -> None:
+    true, _, low, high = visits()
+    missed = [page for page, *row in zip(PICTURED, true, low, high, strict=True) if not row[1] <= row[0] <= row[2]]
+    assert (len(true), missed) == (7, ["/"])
+    assert "six of the seven 95 % intervals contain" in README.read_text(encoding="utf-8")
+    assert "Six of the seven intervals contain the true count; that of `/` misses" in (DOCS / "index.md").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_every_figure_is_shown_somewhere() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for figure in (DOCS / "figures").iterdir():
+        assert f"figures/{figure.name}" in pages or figure.stem.removesuffix("-dark") in FIGURES, figure.name
+    assert all(f"figures/{name}.svg" in pages for name in FIGURES)
 
 
 # Laid out by hand or generated: fenced and indented code, comments, generated tables; and versions
@@ -121,6 +183,7 @@ LAID_OUT = re.compile(
     r"|(?<=\n\n)(?: {4}[^\n]*\n)+"
     r"|^<!-- (?P<name>[\w.]+) begins -->$.*?^<!-- (?P=name) ends -->$"
     r"|^<!--.*?-->$"
+    r"|^<picture>$.*?^</picture>$"
     r"|^## \[\d.*",
     re.MULTILINE | re.DOTALL,
 )
@@ -135,7 +198,7 @@ def wide_lines(page: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_lines_of_prose_are_not_too_wide(page: Path) -> None:
     assert wide_lines(page.read_text(encoding="utf-8")) == []
 

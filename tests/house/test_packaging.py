@@ -113,6 +113,14 @@ def test_the_demo_installs_the_package_alone_and_the_tests_add_the_rest(tmp_path
     assert "pip install --quiet 'sparsedp[dev]'\n" in lint
 
 
+def test_the_site_takes_the_package_and_an_extra_of_its_own(tmp_path: Path) -> None:
+    docs = steps("docs", venv=tmp_path / "venv")
+    assert "pip install --quiet --editable .\n" in docs
+    assert "pip install --quiet 'sparsedp[docs]'\n" in docs
+    assert "[dev]" not in docs
+    assert "mkdocs build --strict" in docs
+
+
 def test_the_environment_is_made_anew_only_when_another_python_is_named(tmp_path: Path) -> None:
     (tmp_path / ".python-3.1").touch()
     assert "-m venv" not in steps("demo", venv=tmp_path)

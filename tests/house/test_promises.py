@@ -1,8 +1,8 @@
-"""One test for each promise, with a figure: `make promises` writes them into docs/promises.md."""
+"""Promises about the whole, with their figures, and the page of all promises (`make promises`)."""
 
 from __future__ import annotations
 
-import json
+import re
 import resource
 import threading
 from collections.abc import Callable
@@ -19,39 +19,28 @@ import pytest
 
 import sparsedp
 import test_attacks
-import test_audit
-import test_dependence
 import test_exact_alp
 import test_exact_tight_alp
-import test_files
-import test_key_kinds
-import test_ledger_processes
-import test_nothing_published
-import test_overload
-import test_user_level
 from exact import exp_up, hockey_stick, law_of_sampler
 from fuzz.forging import join, split
-from neighbouring_inputs import KINDS
-from neighbours import Seen, check
 from promises import PROMISES
-from releases import VARIANTS, answers, make
-from sparsedp import FormatError, InputError, KeyTypeError, ReproducibleReleaseError
+from releases import VARIANTS, make
+from sparsedp import FormatError, InputError, ReproducibleReleaseError
 from sparsedp.mechanisms import MECHANISMS
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.privacy.laws import Geometric, TwoSided, log_bounds
 from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, geometric, reproducible_for_tests, two_sided
-from sparsedp.structures.dependence import dependence
 from sparsedp.structures.table import add_noise
 from sparsedp.structures.thresholds import StableStage
 from statistics_helpers import LEVEL, chi_square_p
-from test_dependence import SYSTEMS
 from test_exact_threshold import stable_law
 
 Figure = Callable[[str], None]
-PROMISED_SEED = 500  # of tables that no other test sees
+TESTS = Path(__file__).parents[1]
 
 
-def test_promise_01_the_epsilon_stated_is_the_exact_loss(figure: Figure) -> None:
+@pytest.mark.promise(1)
+def test_the_epsilon_stated_is_the_exact_loss(figure: Figure) -> None:
     linear = next(iter(test_exact_alp.LINEAR.values()))
     worst = test_exact_alp.worst_unit_loss(linear, rows=1, positions=((0,) * linear.levels,), largest=9)
     alp = float(log_bounds(worst).high / linear.step_loss)
@@ -64,7 +53,8 @@ def test_promise_01_the_epsilon_stated_is_the_exact_loss(figure: Figure) -> None
     figure(f"worst loss of any output / stated loss: {alp:.6f} (ALP), {tight:.6f} (tight-alp, shared cells)")
 
 
-def test_promise_02_delta_is_exact(figure: Figure) -> None:
+@pytest.mark.promise(2)
+def test_delta_is_exact(figure: Figure) -> None:
     equal = 0
     for threshold in range(1, 41):
         stage = StableStage(TwoSided.with_rate(Decimal("0.5")), threshold, 1, Fraction(1))
@@ -74,7 +64,8 @@ def test_promise_02_delta_is_exact(figure: Figure) -> None:
     figure("hockey-stick divergence = stated δ as rational numbers, for 40 of 40 thresholds")
 
 
-def test_promise_03_behaviour_matches_the_statement(figure: Figure) -> None:
+@pytest.mark.promise(3)
+def test_behaviour_matches_the_statement(figure: Figure) -> None:
     keys = np.arange(200_000)
     with reproducible_for_tests(31):
         release = sparsedp.release((keys, np.ones_like(keys)), epsilon=1.0, delta=0.02, mechanism="stability")
@@ -86,7 +77,8 @@ def test_promise_03_behaviour_matches_the_statement(figure: Figure) -> None:
     figure(f"of 200 000 keys of count 1, {stored:,} were stored, {expected:,.0f} expected: {sigmas:+.1f} σ")
 
 
-def test_promise_04_samplers_follow_their_law(figure: Figure) -> None:
+@pytest.mark.promise(4)
+def test_samplers_follow_their_law(figure: Figure) -> None:
     tiny = Geometric.with_rate(Decimal("0.6"), 3)
     length = len(tiny.digits) + 1
     law, _ = law_of_sampler(lambda words: int(geometric(words, tiny, 1)[0]), 3, length)
@@ -102,27 +94,8 @@ def test_promise_04_samplers_follow_their_law(figure: Figure) -> None:
     figure(f"{len(law)} values from every string of short words exactly; χ² of 10⁶ draws: p = {p:.2f}")
 
 
-def test_promise_05_an_audit_cannot_refute_epsilon(figure: Figure) -> None:
-    runs = 50_000
-    results = [test_audit.same_audit(name, runs) for name in ("tight-alp", "retrieval", "laplace")]
-    assert not any(result.refuted for result in results)
-    assert all(result.lower_bound > 0.85 for result in results)
-    bounds = ", ".join(f"{result.mechanism} {result.lower_bound:.3f}" for result in results)
-    figure(f"{runs:,} runs per side and game, claimed ε = 1, proven ε ≥ {bounds}")
-
-
-def test_promise_06_the_audit_has_teeth(figure: Figure) -> None:
-    mutants = test_audit.MUTANTS
-    caught = []
-    for mechanism, mutate in mutants:
-        with pytest.MonkeyPatch.context() as patch:
-            mutate(patch)
-            caught.append(test_audit.same_audit(mechanism, test_audit.RUNS_FOR[mutate]).refuted)
-    assert all(caught)
-    figure(f"{sum(caught)} of {len(mutants)} mutants refuted at confidence 1 − 10⁻⁶")
-
-
-def test_promise_07_no_float_in_the_noise_path(figure: Figure, tmp_path: Path) -> None:
+@pytest.mark.promise(7)
+def test_no_float_in_the_noise_path(figure: Figure, tmp_path: Path) -> None:
     integers = 0
 
     def count(value: Any, place: str) -> None:
@@ -150,7 +123,8 @@ def test_promise_07_no_float_in_the_noise_path(figure: Figure, tmp_path: Path) -
     figure(f"{integers:,} integers and no float decide in {len(VARIANTS)} plans; ε off by one ulp is refused at load")
 
 
-def test_promise_08_secure_randomness_only(figure: Figure, tmp_path: Path) -> None:
+@pytest.mark.promise(8)
+def test_secure_randomness_only(figure: Figure, tmp_path: Path) -> None:
     drawn = {Randomness().words(2).tobytes() for _ in range(1000)}
     assert len(drawn) == 1000
     for name in VARIANTS:
@@ -160,15 +134,16 @@ def test_promise_08_secure_randomness_only(figure: Figure, tmp_path: Path) -> No
     figure(f"1 000 streams, no repeat; {len(VARIANTS)} of {len(VARIANTS)} test-only releases refused by load")
 
 
-def test_promise_09_fresh_hash_seeds(figure: Figure) -> None:
+@pytest.mark.promise(9)
+def test_fresh_hash_seeds(figure: Figure) -> None:
     build = partial(sparsedp.release, {"a": 1}, epsilon=1, delta=0.1, mechanism="stability")
     seeds = {build().key_space.seed for _ in range(1000)}
     assert len(seeds) == 1000
     figure("1 000 builds, 1 000 seeds")
 
 
-def test_promise_10_sizes_and_header_do_not_depend_on_the_data(figure: Figure, tmp_path: Path) -> None:
-    test_files.test_headers_do_not_depend_on_the_data(tmp_path)
+@pytest.mark.promise(10)
+def test_sizes_do_not_depend_on_the_data(figure: Figure) -> None:
     same = 0
     for name, options in VARIANTS.items():
         if "nonzero" in options:
@@ -180,10 +155,11 @@ def test_promise_10_sizes_and_header_do_not_depend_on_the_data(figure: Figure, t
             shapes.append([(n, array.shape) for n, array in arrays if not n.startswith(("table.", "keys."))])
         same += shapes[0] == shapes[1]
     assert same == sum("nonzero" not in options for options in VARIANTS.values())
-    figure(f"equal headers for two data sets; equal sizes in {same} kinds of release")
+    figure(f"equal sizes in {same} kinds of release")
 
 
-def test_promise_11_any_amount_of_data(figure: Figure) -> None:
+@pytest.mark.promise(11)
+def test_any_amount_of_data(figure: Figure) -> None:
     built = 0
     for mechanism, size in product(MECHANISMS, (0, 1, 300)):
         delta = 1e-6 if mechanism in ("stability", "retrieval") else 0.0
@@ -197,7 +173,8 @@ def test_promise_11_any_amount_of_data(figure: Figure) -> None:
     figure(f"{built} releases of 0, 1 and 300 keys of 10⁶ with nonzero = 20 and upper = 50: none raised")
 
 
-def test_promise_12_malformed_input_is_refused(figure: Figure, tmp_path: Path) -> None:
+@pytest.mark.promise(12)
+def test_malformed_input_is_refused(figure: Figure, tmp_path: Path) -> None:
     ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1)
     bad: list[Any] = [float("nan"), float("inf"), -1, 0.5, 1 << 63, -(1 << 63) - 1, 10**30, "3", None, True, 1 + 2j]
     keys: list[Any] = [1.5, None, True, 1 << 64, ("a",), "\ud800", object()]
@@ -212,7 +189,8 @@ def test_promise_12_malformed_input_is_refused(figure: Figure, tmp_path: Path) -
     figure(f"{len(bad)} kinds of values and {len(keys)} kinds of keys refused; the ledger is untouched")
 
 
-def test_promise_13_keys_are_encoded_injectively(figure: Figure) -> None:
+@pytest.mark.promise(13)
+def test_keys_are_encoded_injectively(figure: Figure) -> None:
     alike: list[Any] = [1, "1", b"1", "1i", b"1s", "é", "e\u0301", "", b"", "\0", b"\0", -1, (1 << 64) - 1, 1 << 63]
     space = replace(sparsedp.release({"a": 1}, epsilon=1).key_space, kind=None)  # otherwise it would accept only text
     assert len({space.id(key) for key in alike}) == len(alike)
@@ -221,16 +199,8 @@ def test_promise_13_keys_are_encoded_injectively(figure: Figure) -> None:
     figure(f"{len(alike)} keys that look alike have {len(alike)} ids; True is refused")
 
 
-def test_promise_14_the_same_answers(figure: Figure, tmp_path: Path) -> None:
-    test_files.test_another_process_gives_the_same_answers(tmp_path)
-    golden = sorted((Path(__file__).parents[1] / "golden").glob("*/*.json"))
-    for path in golden:
-        release = sparsedp.load(path.with_suffix(".sparsedp"), allow_reproducible=True)
-        assert answers(release)["estimates"] == json.loads(path.read_text(encoding="utf-8"))["estimates"]
-    figure(f"{len(golden)} golden files answer as they did; other processes and hash seeds too")
-
-
-def test_promise_15_loading_allocates_nothing(figure: Figure, tmp_path: Path) -> None:
+@pytest.mark.promise(15)
+def test_loading_allocates_nothing(figure: Figure, tmp_path: Path) -> None:
     make("stability").save(tmp_path / "a")
     entries, description, data = split((tmp_path / "a").read_bytes())
     entries["table.ids"] |= {"shape": [2**40], "data_offsets": [0, 2**43]}
@@ -243,35 +213,8 @@ def test_promise_15_loading_allocates_nothing(figure: Figure, tmp_path: Path) ->
     figure(f"a file of {length:,} bytes that claims 8 TB is refused; the process grew by {grown} KB")
 
 
-def test_promise_16_damaged_files_are_refused(figure: Figure, tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    make("stability").save(path)
-    content = bytearray(path.read_bytes())
-    for length in range(len(content)):
-        path.write_bytes(content[:length])
-        with pytest.raises(FormatError):
-            sparsedp.load(path)
-    for bit in range(8 * len(content)):
-        content[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(content)
-        with pytest.raises(FormatError):
-            sparsedp.verify(path)
-        content[bit // 8] ^= 1 << bit % 8
-    figure(f"all {len(content):,} truncations and all {8 * len(content):,} flipped bits of a file refused")
-
-
-def test_promise_17_saving_is_atomic(figure: Figure, tmp_path: Path) -> None:
-    test_files.test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path)
-    figure("a writer killed at 5 moments: a whole file each time")
-
-
-def test_promise_18_the_budget_is_spent_once(figure: Figure, tmp_path: Path) -> None:
-    test_ledger_processes.test_of_two_processes_one_gets_the_last_epsilon(tmp_path / "budget.db")
-    rounds = test_ledger_processes.ROUNDS
-    figure(f"two processes race {rounds} times for the last ε: one wins each time, and what is left is exact")
-
-
-def test_promise_19_intervals_are_honest(figure: Figure) -> None:
+@pytest.mark.promise(19)
+def test_intervals_are_honest(figure: Figure) -> None:
     ranges = {"absent": 0, "1": 1, "3": 3, "10": 10, "40": 40, "200": 200}
     truth = np.repeat(list(ranges.values()), 20_000)
     least = 1.0
@@ -286,7 +229,8 @@ def test_promise_19_intervals_are_honest(figure: Figure) -> None:
     figure(f"95 % intervals cover at least {100 * least:.1f} % at each of {len(ranges)} counts, 240 000 lookups")
 
 
-def test_promise_20_predictions_are_honest(figure: Figure) -> None:
+@pytest.mark.promise(20)
+def test_predictions_are_honest(figure: Figure) -> None:
     values = (0, 1, 2, 5, 10, 20, 60)
     background = np.maximum(1, np.round(2e5 / np.arange(1, 60_001) ** 1.05)).astype(np.int64)
     probes = np.repeat(values, 40_000 // len(values))
@@ -302,7 +246,8 @@ def test_promise_20_predictions_are_honest(figure: Figure) -> None:
     figure(f"plan.error is off by at most {100 * max(off):.1f} % at {len(values)} counts")
 
 
-def test_promise_21_lookups_are_thread_safe(figure: Figure) -> None:
+@pytest.mark.promise(21)
+def test_lookups_are_thread_safe(figure: Figure) -> None:
     release = make("tight-alp")
     keys = np.arange(50_000)
     expected = release.lookup(keys)
@@ -322,43 +267,15 @@ def test_promise_21_lookups_are_thread_safe(figure: Figure) -> None:
     figure("8 threads, 8 000 000 lookups on one release, no difference")
 
 
-def test_promise_22_one_user_moves_the_counts_by_a_bounded_share(figure: Figure, tmp_path: Path) -> None:
-    seen = Seen()
-    for name in KINDS:
-        seen.add(check(name, PROMISED_SEED, tmp_path))
-    assert len(seen.kinds) == len(KINDS)
-    assert seen.refused < seen.pairs / 2
-    assert (seen.keys, seen.most) == (1, 1)  # more would have been refuted, and less would say little
-    figure(
-        f"{seen.pairs:,} pairs of tables as {len(seen.kinds)} kinds of input: at most {seen.keys:.2f} m keys, "
-        f"{seen.most:.2f} M each; of {seen.refused} pairs both were refused, or one by its broken rows"
-    )
-
-
-def test_promise_23_nothing_published_is_read_off_the_data(figure: Figure, tmp_path: Path) -> None:
-    for at, name in enumerate(test_nothing_published.TEXT_INPUTS):
-        mechanism = ("tight-alp", "stability")[at % 2]  # other tests try both with each
-        test_nothing_published.test_headers_of_text_keys_are_equal_for_all_data(name, mechanism, tmp_path)
-    for name in test_nothing_published.INTEGER_INPUTS:
-        test_nothing_published.test_headers_of_a_domain_are_equal_for_all_data(name, "tight-alp", tmp_path)
-    for variant in VARIANTS:
-        test_nothing_published.test_the_order_of_rows_is_not_published(variant, tmp_path)
-    kinds = len(test_nothing_published.TEXT_INPUTS) + len(test_nothing_published.INTEGER_INPUTS)
-    data = len(test_nothing_published.DATA)
-    figure(
-        f"equal headers for {data} data sets as {kinds} kinds of input; equal bytes in any order for "
-        f"{len(VARIANTS)} kinds of release"
-    )
-
-
 def test_the_page_of_promises_has_a_figure_for_each() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "promises.md").read_text(encoding="utf-8")
-    here = Path(__file__).read_text(encoding="utf-8")
+    page = (TESTS.parent / "docs" / "promises.md").read_text(encoding="utf-8")
+    files = [path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py")]
+    marked = [found for file in files for found in re.findall(r"mark\.promise\((\d+)\)\ndef (test_\w+)\(", file)]
     for number, text in PROMISES.items():
         (row,) = (line for line in page.splitlines() if line.startswith(f"| {number} | "))
-        _, _, promise, test, shown, _ = (cell.strip() for cell in row.split("|"))
+        _, _, promise, tests, shown, _ = (cell.strip() for cell in row.split("|"))
         assert promise == text
-        assert f"def {test.strip('`')}(" in here
+        assert set(re.findall(r"`(\w+)`", tests)) == {test for of, test in marked if of == str(number)}
         assert shown
         assert "**" not in shown
 
@@ -375,50 +292,3 @@ def test_the_samplers_take_the_same_steps_whatever_the_counts_are() -> None:
             add_noise(counts, law, stream)
             next_words.add(int(stream.words(1)[0]))
         assert len(next_words) == 1
-
-
-def test_promise_24_an_overloaded_release_says_so_and_its_intervals_cover(figure: Figure) -> None:
-    least, told, releases = 1.0, 0, 0
-    heavy = np.full(test_overload.KEYS, 150)
-    for (mechanism, delta), counts in product(test_overload.CASES, (test_overload.zipf(), heavy)):
-        release = test_overload.overloaded(counts, mechanism, delta, 10, test_overload.KEYS // 10)
-        sized = mechanism in test_overload.SIZED
-        assert counts is not heavy or (release.overload is not None) == sized
-        least, releases = min(least, *test_overload.coverages(release, counts)), releases + 1
-        told += release.overload is not None
-    assert least >= 0.94
-    figure(f"{releases} releases at a tenth of their size, {told} say so; 95 % intervals cover {least:.1%} at least")
-
-
-def test_promise_25_intervals_and_sums_hold_on_user_level_data(figure: Figure, user_level_log: Path) -> None:
-    least, ratios = 1.0, []
-    for keys_per_user, delta in product((1, 10, 50), (0.0, 1e-9)):
-        judged = test_user_level.judge(user_level_log, keys_per_user, delta)
-        assert judged.honest
-        least = min(least, *judged.coverages)
-        ratios.append(judged.sums)
-    assert 0.8 <= min(ratios) <= max(ratios) <= 1.35
-    figure(
-        f"95 % intervals cover {least:.1%} at least; standard errors of sums are {min(ratios):.2f} to "
-        f"{max(ratios):.2f} of the errors seen"
-    )
-
-
-def test_promise_26_the_delta_of_dependent_rows_is_an_upper_bound(figure: Figure) -> None:
-    ratios = [dependence(*system) / min(Fraction(1), test_dependence.exact(*system)) for system in SYSTEMS]
-    assert all(ratio >= 1 for ratio in ratios)
-    figure(f"1 to {float(max(ratios)):.3g} times the exact sum, in rational arithmetic, of {len(ratios)} systems")
-
-
-def test_promise_27_keys_are_typed(figure: Figure) -> None:
-    refused = 0
-    for kind, asked in product(test_key_kinds.KINDS, repeat=2):
-        release = test_key_kinds.made(kind)
-        for keys in test_key_kinds.columns_of(test_key_kinds.KEYS[asked]):
-            if asked == kind:
-                assert release.lookup(keys).min() > 900
-                continue
-            with pytest.raises(KeyTypeError):
-                release.lookup(keys)
-            refused += 1
-    figure(f"{refused} columns of another kind than the release's refused, in all containers")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,14 +55,17 @@ def columns_of(keys: list[Any]) -> list[object]:
 
 @pytest.mark.parametrize("asked", KINDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_keys_of_another_kind_are_refused_with_the_fix(kind: str, asked: str) -> None:
-    release = made(kind)
+@pytest.mark.promise(27)
+def test_keys_of_another_kind_are_refused_with_the_fix(kind: str, asked: str, measured: Callable[..., None]) -> None:
+    release, refused = made(kind), 0
     for keys in columns_of(KEYS[asked]):
         if asked == kind:
             assert release.lookup(keys).min() > 900
             continue
         with pytest.raises(KeyTypeError, match=r"the keys of this release are .*, got .*; ask for "):
             release.lookup(keys)
+        refused += 1
+    measured(refused=refused)
     if asked != kind:
         for ask in (release.__getitem__, lambda key: release.interval([key]), lambda key: release.sum([key])):
             with pytest.raises(KeyTypeError, match="the keys of this release are"):

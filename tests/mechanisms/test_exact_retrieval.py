@@ -85,19 +85,17 @@ def joint_law(b: NoiseBuckets, x: Vector, segment: int) -> Iterator[tuple[tuple[
     for rows in good:
         for outcomes in product(*laws):
             table = tuple((i, v) for i, v in zip(support, outcomes, strict=True) if v is None or v >= b.threshold)
-            mass = Fraction(1, len(good))
-            for law, v in zip(laws, outcomes, strict=True):
-                mass *= law[v]
-            for z in cube:
-                chance = mass
-                for i, v in zip(support, outcomes, strict=True):
-                    if v is not None and v < b.threshold:
-                        u = xor(z, rows[i])
-                        low = ([0, *b.ends])[v - b.lowest]
-                        inside = low <= u < b.ends[v - b.lowest]
-                        chance *= Fraction(1 << BITS, b.widths[v - b.lowest]) if inside else 0
-                if chance:
-                    yield (rows, table, z), chance / (1 << (BITS * 2 * segment))
+            chance = Fraction(1, len(good) << (BITS * 2 * segment))
+            equations = []  # the row of each key in the system, and the numbers that mean its value
+            for i, law, v in zip(support, laws, outcomes, strict=True):
+                chance *= law[v]
+                if v is not None and v < b.threshold:
+                    chance *= Fraction(1 << BITS, b.widths[v - b.lowest])
+                    equations.append((rows[i], range(([0, *b.ends])[v - b.lowest], b.ends[v - b.lowest])))
+            if chance:
+                for z in cube:
+                    if all(xor(z, row) in numbers for row, numbers in equations):
+                        yield (rows, table, z), chance
 
 
 def law_of(b: NoiseBuckets, x: Vector, segment: int = SEGMENT) -> dict[tuple[object, ...], Fraction]:

@@ -5,6 +5,7 @@ and m are stated.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,9 +67,10 @@ def judge(log: Path, keys_per_user: int, delta: float, mechanism: str = "auto") 
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-9])
-@pytest.mark.parametrize("keys_per_user", [5, 20])
+@pytest.mark.parametrize("keys_per_user", [1, 5, 10, 20, 50])
+@pytest.mark.promise(25)
 def test_answers_are_near_those_of_dense_noise_and_intervals_cover(
-    user_level_log: Path, keys_per_user: int, delta: float
+    user_level_log: Path, keys_per_user: int, delta: float, measured: Callable[..., None]
 ) -> None:
     # Mutants: an array that is sized for fewer keys than there are; answers that are good at one
     # range of counts only.
@@ -76,3 +78,4 @@ def test_answers_are_near_those_of_dense_noise_and_intervals_cover(
     assert judged.honest
     assert max(judged.errors[name] for name in ("all", "absent", "frequent")) <= 1.45
     assert 0.8 < judged.sums < 1.35
+    measured(least=min(judged.coverages), sums=float(judged.sums))

@@ -24,6 +24,7 @@ from sparsedp.privacy.randomness import reproducible_for_tests
 Keys = list[Any]
 Values = list[int]
 Input = Callable[[Keys, Values], Any]
+Measured = Callable[..., None]
 
 # Noisy lengths: those of the table of stored keys and of the system solved for them; padding
 # follows from them.
@@ -159,15 +160,23 @@ PUBLIC: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("mechanism", PUBLIC)
 @pytest.mark.parametrize("name", TEXT_INPUTS)
-def test_headers_of_text_keys_are_equal_for_all_data(name: str, mechanism: str, tmp_path: Path) -> None:
+@pytest.mark.promise(23)
+def test_headers_of_text_keys_are_equal_for_all_data(
+    name: str, mechanism: str, tmp_path: Path, measured: Measured
+) -> None:
     stated = {"key_type": "text"} if name != "BoundedCounts" else {}
     all_equal(headers(TEXT_INPUTS[name], True, tmp_path, **PUBLIC[mechanism], **stated))
+    measured(input=f"{name} with text", sets=len(DATA))
 
 
 @pytest.mark.parametrize("mechanism", PUBLIC)
 @pytest.mark.parametrize("name", INTEGER_INPUTS)
-def test_headers_of_a_domain_are_equal_for_all_data(name: str, mechanism: str, tmp_path: Path) -> None:
+@pytest.mark.promise(23)
+def test_headers_of_a_domain_are_equal_for_all_data(
+    name: str, mechanism: str, tmp_path: Path, measured: Measured
+) -> None:
     all_equal(headers(INTEGER_INPUTS[name], False, tmp_path, domain=1000, **PUBLIC[mechanism]))
+    measured(input=f"{name} with integers", sets=len(DATA))
 
 
 @pytest.mark.parametrize("name", [name for name in INTEGER_INPUTS if name not in (*UNTYPED, "SciPy row")])
@@ -211,7 +220,8 @@ def test_types_of_values_are_not_published(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_order_of_rows_is_not_published(variant: str, tmp_path: Path) -> None:
+@pytest.mark.promise(23)
+def test_the_order_of_rows_is_not_published(variant: str, tmp_path: Path, measured: Measured) -> None:
     options = options_of(variant)
     numbers, values = DATA["many"]
     pairs = list(zip(numbers, values, strict=True))
@@ -223,6 +233,7 @@ def test_the_order_of_rows_is_not_published(variant: str, tmp_path: Path) -> Non
         keys, numbers_of = [key for key, _ in pairs], [value for _, value in pairs]
         files.add(written((keys, numbers_of), tmp_path, **options))
     assert len(files) == 1
+    measured(kind=variant)
 
 
 @pytest.mark.parametrize("name", TEXT_INPUTS)

@@ -44,6 +44,9 @@ def count(
 ) -> BoundedCounts:
     """Count events by key, bounding the contribution of each user.
 
+    In JSON lines, a string is its text; a number, truth value, object or array is the JSON text of
+    its value (1.50 is "1.5"); a missing field is null.
+
     Parameters
     ----------
     source
@@ -51,13 +54,17 @@ def count(
         of paths, each taken literally, a DuckDB relation, a polars LazyFrame, a pyarrow Dataset, or
         a table that supports Arrow: pandas, polars, pyarrow. LazyFrames and Datasets are streamed;
         a Scanner or RecordBatchReader is read into memory, once.
-    key, user
-        The columns of keys (text, bytes or integers) and of users. Without `user`, every row is a
-        separate user: this is right only if nobody has more than one row.
+    key
+        The column of keys: text, bytes or integers.
+    user
+        The column that tells users apart. Without it, every row is a separate user: this is right
+        only if nobody has more than one row.
     value
         A numeric column to sum; without it, rows are counted.
-    max_keys_per_user, max_per_key
-        A user contributes to at most this many different keys, and at most this much to each.
+    max_keys_per_user
+        A user contributes to at most this many different keys.
+    max_per_key
+        A user contributes at most this much to each key. With 1, users are counted.
     step
         The grid on which sums of real values will be released.
     signed
@@ -73,16 +80,16 @@ def count(
     memory_limit
         The memory that counting may use, such as "4GB"; anything beyond it goes to a temporary
         folder on disk.
-    delimiter, quote, encoding
-        How CSV files are written; nothing is guessed from rows. The first line names the columns.
-        Columns are separated by commas (.csv), tabs (.tsv) or the given delimiter (.txt). Fields
-        may be in quotes; with `quote=""`, quotes have no meaning. The encoding is "utf-8", "utf-16"
-        or "latin-1". An empty field is null.
+    delimiter
+        What separates the columns of CSV files: by default commas (.csv) or tabs (.tsv). Nothing is
+        guessed from rows, and the first line names the columns. An empty field is null.
+    quote
+        Fields of CSV files may be in these quotes, by default `"`; with `quote=""`, quotes have no
+        meaning.
+    encoding
+        That of CSV files: "utf-8" (the default), "utf-16" or "latin-1".
     hive
         Read folder names such as `day=2024-01-02` as columns of text.
-
-    In JSON lines, a string is its text; a number, truth value, object or array is the JSON text of
-    its value (1.50 is "1.5"); a missing field is null.
 
     """
     return count_table(source, Counting.of(locals()))

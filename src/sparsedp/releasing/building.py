@@ -65,14 +65,18 @@ def release(
         polars, Arrow, also a LazyFrame or Dataset) or a SciPy sparse row, with `domain`. Keys are
         str, bytes or int; values of the same key are summed. Or the result of `count`, which brings
         its sensitivity with it.
-    epsilon, delta
-        The privacy to spend. The release states the exact amounts, which are never larger.
+    epsilon
+        The privacy to spend. The release states the exact amount, which is never larger.
+    delta
+        The probability with which ε may fail; 0 is pure privacy.
     mechanism
         A name from `compare`, or "auto".
-    nonzero, total
-        Public bounds on the number of non-zero keys and on the sum of the values. They set the size
-        of an embedding, and exceeding them costs only accuracy (for `compact` see there). Without
-        them the size is estimated.
+    nonzero
+        A public bound on the number of non-zero keys. It sets the size of an embedding, and
+        exceeding it costs only accuracy (for `compact` see there). Without it and `total` the size
+        is estimated.
+    total
+        A public bound on the sum of the values, which bounds the number of keys too.
     sizing_share
         The share of ε spent on estimating the size, if the size is needed and not public
         (`retrieval` always counts its keys with noise). Planned unless given.
@@ -108,8 +112,10 @@ def release(
         which is published. The type of a column determines it. For a dict or a list the first key
         does, and if there are no keys the kind is text: state it if keys are not text and there may
         be none.
-    ledger, dataset
-        Debit the budget of a data set in this ledger, before any noise is drawn.
+    ledger
+        Debit the budget of the data set in this ledger, before any noise is drawn.
+    dataset
+        The data set of the ledger.
     options
         Options of the mechanism, such as alpha, size_factor, split, scaling, stored_zeros,
         threshold_rule.
