@@ -59,10 +59,12 @@ class Moved:
 
     @property
     def log_constant(self) -> float:
-        """Ln C, if the sum of the draws is s with probability at most C·exp(-s²/(2·draws·variance))."""
+        """Ln C: the sum of the draws is s with probability at most C·exp(-s²/(2·draws·variance))."""
         variance = float(self.law.variance)
-        each = math.log(2 * math.pi * variance) / 2 + math.log1p(3 * math.exp(-(math.pi**2) * variance))
-        return self.draws * self.law.log_largest_factor + (self.draws - 1) * each - math.log(self.draws) / 2
+        uneven = math.log1p(3 * math.exp(-(math.pi**2) * variance))
+        # Only numbers near 0 are multiplied by the number of draws, or their errors would be too.
+        many = self.draws * self.law.log_above_density + (self.draws - 1) * uneven
+        return many - math.log(2 * math.pi * variance * self.draws) / 2
 
 
 def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
@@ -71,6 +73,8 @@ def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
     The slopes of two kinds must be multiples of one another, so that the loss is a function of one
     whole number (`aligned_variance`).
     """
+    if len(moves) not in (1, 2):
+        raise ValueError(f"there must be one or two kinds of draws, got {len(moves)}")
     first = moves[0]
     log_constant, slope = first.log_constant, first.slope
     variance = first.draws * first.law.variance  # of the whole number that decides the loss
@@ -88,6 +92,8 @@ def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
         log_constant += second.log_constant + math.log(2 * math.pi * inner) / 2
         log_constant += math.log1p(3 * math.exp(-2 * math.pi**2 * inner))
         variance = both
+    if log_constant > _NEGLIGIBLE:  # nothing is known of laws that are so coarse, or draws so many
+        return 1.0
     centre = sum((move.squared for move in moves), Fraction(0)) / 2
     exceeding = _expected_excess(float((Fraction(epsilon) - centre) / slope), float(slope), float(variance))
     rounding = sum(move.rounding for move in moves)

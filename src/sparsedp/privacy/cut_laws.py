@@ -35,6 +35,9 @@ FIXED_BITS = 192  # of fixed-point numbers: far more than the 64 bits of any mas
 MOST_REACH = 1 << 17
 SMALLEST_VARIANCE = Fraction(1, 2)  # below, sums of draws are not as smooth as their accounting assumes
 LARGEST_VARIANCE = Fraction(1 << 28)
+SMALLEST_RATE = Decimal("5e-4")  # of which even words of 64 bits have fewer than MOST_REACH values
+LARGEST_RATE = Decimal(45)  # e^45 is more than 2^64
+PI = Decimal("3.1415926535897932384626433832795028841971693993751")
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,12 @@ class CutLaw(ABC):
 
 @dataclass(frozen=True)
 class CutGeometric(CutLaw):
-    """About P[v] ∝ exp(-rate·|v|); no neighbouring values differ by more than the factor e^rate."""
+    """About P[v] ∝ exp(-rate·|v|); no neighbouring values differ by more than the factor
+    e^step_loss.
+
+    That is at most e^rate if the words are fine enough for the rate: from about 4·2^(-bits/4) up to
+    bits·ln(2)/2. Beyond, zero may have more than that, or the values beside it.
+    """
 
     rate: Decimal
 
@@ -168,6 +176,11 @@ class CutGeometric(CutLaw):
         """The probability of the last value, which a step makes impossible."""
         return Fraction(self.masses[-1], 1 << self.bits)
 
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        if not self.rate.is_finite() or not SMALLEST_RATE <= self.rate <= LARGEST_RATE:
+            yield "the rate of a cut law is out of range"
+
 
 @dataclass(frozen=True)
 class CutGaussian(CutLaw):
@@ -181,7 +194,7 @@ class CutGaussian(CutLaw):
 
     @cached_property
     def _ideal(self) -> list[int]:
-        """exp(-v²/(2·variance)) in fixed point, up to `most`, as long as a word's worth of it is left."""
+        """exp(-v²/(2·variance)) in fixed point, up to `most`, while a word's worth of it is left."""
         one = 1 << FIXED_BITS
         with precise():
             factor = int((-Decimal(self.variance.denominator) / (2 * self.variance.numerator)).exp() * one)
@@ -236,16 +249,23 @@ class CutGaussian(CutLaw):
         return np.array(deviations)
 
     @cached_property
-    def log_largest_factor(self) -> float:
-        """Ln max_v P[v]/exp(-v²/(2·variance)), as a float."""
-        return float(self.deviations.max()) - math.log(self._whole / (1 << FIXED_BITS))
+    def log_above_density(self) -> float:
+        """Ln max_v P[v]/φ(v), for the density φ of the continuous Gaussian law; nearly 0.
+
+        Its terms nearly cancel, so it is computed with 50 digits, and only then a float.
+        """
+        with precise():
+            density = (2 * PI * self.variance.numerator / self.variance.denominator).ln() / 2
+            whole = (Decimal(self._whole) / (1 << FIXED_BITS)).ln()
+            return float(Decimal(float(self.deviations.max())) + density - whole)
 
     def faults(self) -> Iterator[str]:
-        yield from super().faults()
+        faults = list(super().faults())
         small = SMALLEST_VARIANCE <= self.variance <= LARGEST_VARIANCE and self.variance.denominator < 1 << 20
         if not small or not 1 <= self.most <= MOST_REACH:
-            yield "the variance or the reach of a cut law is out of range"
-        else:
+            faults.append("the variance or the reach of a cut law is out of range")
+        yield from faults
+        if not faults:
             try:
                 _ = self.masses
             except ParameterError as wrong:
