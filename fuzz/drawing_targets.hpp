@@ -1,4 +1,4 @@
-// What is decided by random words: flips, noise and rounding.
+// What is decided by random words: flips, noise, words that are cut, and rounding.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "buckets.hpp"
 #include "checking.hpp"
 #include "flips.hpp"
 #include "noise.hpp"
@@ -67,6 +68,60 @@ inline void try_uniform(const std::vector<uint64_t>& words, uint64_t seed) {
                 check(bounds[i] == 0 ? uniforms(i) == 0 : uniforms(i) < bounds[i], "a uniform integer is no smaller");
         }))
         check(words.size() % 2 == 1, "words of uniform integers were refused");
+}
+
+// The bucket of a word is the number of buckets that end before it. Of a bucket's words, that which is given is the
+// product of a random number below 1 and the width, halved digit by digit; it is in the bucket that was asked for.
+inline void try_cuts(const std::vector<uint64_t>& input, uint64_t choice, unsigned bits) {
+    const bool likely = choice & 1;
+    bits = likely ? 8 + bits % 57 : bits % 80;
+    const uint64_t largest = bits >= 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
+    const size_t count = std::min<size_t>(choice >> 1 & 63, input.size());
+    const auto cut = input.begin() + static_cast<std::ptrdiff_t>(count);
+    std::vector<uint64_t> lasts(input.begin(), cut);
+    const std::vector<uint64_t> words(cut, input.end());
+    if (likely) {
+        for (uint64_t& last : lasts) last &= largest;
+        lasts.push_back(largest);
+        std::sort(lasts.begin(), lasts.end());
+    } else if (choice >> 7 & 1) {
+        lasts.push_back(largest);
+    }
+    const auto bucket_of = [&](uint64_t word) {
+        size_t before = 0;
+        while (lasts[before] < (word & largest)) ++before;
+        return before;
+    };
+    bool right = bits >= 8 && bits <= 64 && !lasts.empty() && lasts.back() == largest;
+    for (size_t i = 1; i < lasts.size(); ++i) right &= lasts[i - 1] <= lasts[i];
+    const bool cuts = is_taken([&] {
+        const CutWords buckets(span(words), span(lasts), bits);
+        check(right && buckets.size() == words.size(), "wrong buckets were taken");
+        for (size_t i = 0; i < words.size(); ++i)
+            check(buckets(i) == static_cast<int64_t>(bucket_of(words[i])), "a word is in a wrong bucket");
+    });
+    check(cuts == right, "right buckets were refused");
+    if (!right) return;
+
+    std::vector<int64_t> asked(words.size() / 2);
+    for (size_t i = 0; i < asked.size(); ++i)  // never one that has no words
+        asked[i] = static_cast<int64_t>(bucket_of(words[i] ^ choice));
+    const uint64_t wrong = choice >> 8 & 15;  // with these, one that does not exist
+    if (wrong < 2 && !asked.empty()) asked.back() = wrong == 0 ? -1 : static_cast<int64_t>(lasts.size());
+    const bool given = is_taken([&] {
+        const WordsOfBuckets of_buckets(span(asked), span(lasts), span(words));
+        for (size_t i = 0; i < asked.size(); ++i) {
+            const auto bucket = static_cast<size_t>(asked[i]);
+            const uint64_t first = bucket == 0 ? 0 : lasts[bucket - 1] + 1;
+            const uint128 width = static_cast<uint128>(lasts[bucket] - first) + 1;
+            uint128 above = 0;
+            for (size_t digit = 0; digit < 128; ++digit)
+                above = (above + (words[2 * i + digit / 64] >> (digit % 64) & 1) * width) / 2;
+            check(of_buckets(i) == first + static_cast<uint64_t>(above), "a wrong word of a bucket");
+            check(bucket_of(of_buckets(i)) == bucket, "a word of another bucket");
+        }
+    });
+    check(given == (words.size() % 2 == 0 && (wrong >= 2 || asked.empty())), "buckets were refused, or not");
 }
 
 // Any doubles, rounded one by one and as sums of one each, which are the same where no value is negative; counts with a

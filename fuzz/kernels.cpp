@@ -153,7 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&second, data + 9, 8);
     const Bytes rest(data + 17, data + size);
     const std::vector<uint64_t> words = elements<uint64_t>(rest);
-    switch (data[0] % 20) {
+    switch (data[0] % 21) {
         case 0: try_table(words, false); break;
         case 1: try_table(words, true); break;
         case 2: try_estimator(words, first % 4096); break;
@@ -168,7 +168,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 11: try_uniform(words, first); break;
         case 12: try_rounding(words, first, second); break;
         case 19: try_game(words, first, second); break;
-        default: try_keys(data[0] % 20 - 13U, first, second, rest);
+        case 20: try_cuts(words, first, static_cast<unsigned>(second)); break;
+        default: try_keys(data[0] % 21 - 13U, first, second, rest);
     }
     return 0;
 }

@@ -61,8 +61,10 @@ class Moved:
     def log_constant(self) -> float:
         """The logarithm of C, if P[the sum of the draws is s] <= C·exp(-s²/(2·draws·variance))."""
         variance = float(self.law.variance)
-        each = math.log(2 * math.pi * variance) / 2 + math.log1p(3 * math.exp(-(math.pi**2) * variance))
-        return self.draws * self.law.log_largest_factor + (self.draws - 1) * each - math.log(self.draws) / 2
+        uneven = math.log1p(3 * math.exp(-(math.pi**2) * variance))
+        # Only numbers near 0 are multiplied by the number of draws, or their errors would be too.
+        many = self.draws * self.law.log_above_density + (self.draws - 1) * uneven
+        return many - math.log(2 * math.pi * variance * self.draws) / 2
 
 
 def _least_before(values: Floats, by: int) -> Floats:
@@ -79,8 +81,10 @@ def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
     """The δ of one or two kinds of draws together, rounded up.
 
     The slopes of two kinds must be multiples of one another, so that the loss is a function of one
-    whole number (`aligned_variance`).
+    whole number.
     """
+    if len(moves) not in (1, 2):
+        raise ValueError(f"there must be one or two kinds of draws, got {len(moves)}")
     first = moves[0]
     log_constant, slope = first.log_constant, first.slope
     variance = first.draws * first.law.variance  # of the whole number that decides the loss
@@ -98,6 +102,8 @@ def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
         log_constant += second.log_constant + math.log(2 * math.pi * inner) / 2
         log_constant += math.log1p(3 * math.exp(-2 * math.pi**2 * inner))
         variance = both
+    if log_constant > _NEGLIGIBLE:  # nothing is known of laws that are so coarse, or draws so many
+        return 1.0
     centre = sum((move.squared for move in moves), Fraction(0)) / 2
     exceeding = _expected_excess(float((Fraction(epsilon) - centre) / slope), float(slope), float(variance))
     rounding = sum(move.rounding for move in moves)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from .. import _native
 from .._util.lazy import cached_property
-from .laws import LARGEST_STEP_LOSS, log_bounds, precise
+from .laws import log_bounds, precise
 from .randomness import Randomness, Words
 
 Masses = list[int]
@@ -32,9 +32,11 @@ Floats = npt.NDArray[np.float64]
 
 FIXED_BITS = 192  # of fixed-point numbers: far more than the 64 bits of any mass
 MOST_REACH = 1 << 17
-SMALLEST_RATE = Decimal(1) / 256  # of geometric laws
 SMALLEST_VARIANCE = Fraction(1, 2)  # below, sums of draws are not as smooth as their accounting assumes
 LARGEST_VARIANCE = Fraction(1 << 28)
+SMALLEST_RATE = Decimal("5e-4")  # of which even words of 64 bits have fewer than MOST_REACH values
+LARGEST_RATE = Decimal(45)  # e^45 is more than 2^64
+PI = Decimal("3.1415926535897932384626433832795028841971693993751")
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,12 @@ class CutLaw(ABC):
 
 @dataclass(frozen=True)
 class CutGeometric(CutLaw):
-    """About P[v] ∝ exp(-rate·|v|); no neighbouring values differ by more than the factor e^rate."""
+    """About P[v] ∝ exp(-rate·|v|); no neighbouring values differ by more than the factor
+    e^step_loss.
+
+    That is at most e^rate if the words are fine enough for the rate: from about 4·2^(-bits/4) up to
+    bits·ln(2)/2. Beyond, zero may have more than that, or the values beside it.
+    """
 
     rate: Decimal
 
@@ -205,15 +212,15 @@ class CutGeometric(CutLaw):
         worst = max(Fraction(max(pair), min(pair)) for pair in pairwise(self.masses))
         return log_bounds(worst).high
 
-    def faults(self) -> Iterator[str]:
-        yield from super().faults()
-        if not SMALLEST_RATE <= self.rate <= LARGEST_STEP_LOSS:
-            yield f"the rate of a cut law must be in {SMALLEST_RATE}..{LARGEST_STEP_LOSS}"
-
     @property
     def step_delta(self) -> Fraction:
         """The probability of the last value, which a step makes impossible."""
         return Fraction(self.masses[-1], 1 << self.bits)
+
+    def faults(self) -> Iterator[str]:
+        yield from super().faults()
+        if not self.rate.is_finite() or not SMALLEST_RATE <= self.rate <= LARGEST_RATE:
+            yield "the rate of a cut law is out of range"
 
 
 @dataclass(frozen=True)
@@ -273,9 +280,15 @@ class CutGaussian(CutLaw):
         return np.array(deviations)
 
     @cached_property
-    def log_largest_factor(self) -> float:
-        """Ln max_v P[v]/exp(-v²/(2·variance)), as a float."""
-        return float(self.deviations.max()) - math.log(self._whole / (1 << FIXED_BITS))
+    def log_above_density(self) -> float:
+        """Ln max_v P[v]/φ(v), for the density φ of the continuous Gaussian law; nearly 0.
+
+        Its terms nearly cancel, so it is computed with 50 digits, and only then a float.
+        """
+        with precise():
+            density = (2 * PI * self.variance.numerator / self.variance.denominator).ln() / 2
+            whole = (Decimal(self._whole) / (1 << FIXED_BITS)).ln()
+            return float(Decimal(float(self.deviations.max())) + density - whole)
 
     def faults(self) -> Iterator[str]:
         yield from super().faults()
