@@ -89,7 +89,7 @@ def workloads(folder: Path) -> Iterator[Workload]:
     random = np.random.default_rng(7)
     for name, sizes in {
         "similar users": np.maximum(1, random.lognormal(3.0, 0.5, 20_000)).astype(np.int64),
-        "heavy users": np.minimum(5_000, np.maximum(1, 4 * (1 + random.pareto(1.2, 20_000)))).astype(np.int64),
+        "uneven users": np.minimum(5_000, np.maximum(1, random.lognormal(2.5, 1.0, 20_000))).astype(np.int64),
     }.items():
         rows = np.repeat(np.arange(len(sizes)), sizes)
         yield shuffled(name, rows, np.minimum(random.zipf(1.4, len(rows)), 10**6))

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._util.plotting import figure_class, new_figure
 from .._util.progress import counting
-from ..errors import MissingDependencyError, ParameterError
+from ..errors import ParameterError
 from ..format.container import check_writable
 from ..mechanisms import MECHANISMS, Plan, mechanism_named
 from ..planning.plans import plan as make_plan
@@ -64,8 +65,7 @@ class Audit:
 
     def plot(self, path: Any) -> None:
         """Draw the bounds into an image file."""
-        figure = _figure_class()(figsize=(7, 0.6 + 0.35 * len(self.findings)), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = new_figure(7, 0.6 + 0.35 * len(self.findings))
         names = [finding.game for finding in self.findings][::-1]
         bounds = [finding.epsilon for finding in self.findings][::-1]
         colours = ["#cc3311" if bound > self.epsilon else "#0077bb" for bound in bounds]
@@ -77,17 +77,9 @@ class Audit:
         figure.savefig(path, dpi=150)
 
 
-def _figure_class() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingDependencyError("plots need matplotlib: pip install 'sparsedp[plot]'") from None
-    return Figure
-
-
 def check_plot(path: Path) -> None:
     """Raise before the audit what would stop `Audit.plot`."""
-    kinds = _figure_class()().canvas.get_supported_filetypes()
+    kinds = figure_class()().canvas.get_supported_filetypes()
     if path.suffix.lstrip(".").lower() not in kinds:
         raise ParameterError(f"plot must end in one of .{', .'.join(sorted(kinds))}, got {str(path)!r}")
     check_writable(path)

@@ -34,7 +34,20 @@ from .wording import language, translated
 
 # In the order of use: a release and its readers, then the commands that help to plan one, then the
 # evidence.
-ORDER = ("release", "lookup", "top", "info", "verify", "plan", "compare", "ledger", "demo", "audit", "reproduce")
+ORDER = (
+    "release",
+    "lookup",
+    "top",
+    "info",
+    "verify",
+    "plan",
+    "compare",
+    "suggest",
+    "ledger",
+    "demo",
+    "audit",
+    "reproduce",
+)
 
 
 class _InOrder(typer.core.TyperGroup):
@@ -58,7 +71,8 @@ _LONGEST_POWER = 4096  # bits
 
 def run() -> None:
     """Run a command; report any failure as one line on stderr and an exit code."""
-    from . import auditing, budget, planning, reading, releasing, reproducing  # noqa: F401  # they add their commands
+    # They add their commands.
+    from . import auditing, budget, planning, reading, releasing, reproducing, suggesting  # noqa: F401
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

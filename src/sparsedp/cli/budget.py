@@ -13,6 +13,7 @@ from .app import Delta, Epsilon, Json, Quiet, app, say, show
 
 if TYPE_CHECKING:
     from ..budget.ledger import Ledger
+    from ..budget.spending import Account
 
 ledger_app = typer.Typer(help="Keep the privacy budget of data sets.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
@@ -34,6 +35,23 @@ def creation(path: Path, dataset: str = "default") -> str:
     """The command that gives a data set a budget."""
     name = "" if dataset == "default" else f" --dataset {shlex.quote(dataset)}"
     return f"sparsedp ledger create {shlex.quote(str(path))}{name} --epsilon TOTAL"
+
+
+def check_budget(account: Account, epsilon: float, delta: float) -> None:
+    """Refuse before the work if the budget is already too small. The debit itself decides later."""
+    from ..errors import BudgetError
+
+    for balance in account.ledger.datasets():
+        if balance.dataset != account.dataset:
+            continue
+        if epsilon > balance.left_epsilon or delta > balance.left_delta:
+            left = f"ε = {balance.left_epsilon:g}, δ = {balance.left_delta:g}"
+            raise BudgetError(
+                f"{account.ledger.path} has {left} left; ask for less. The table was not read, nothing was spent"
+            )
+        return
+    fix = creation(account.ledger.path, account.dataset)
+    raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one with: {fix}")
 
 
 @ledger_app.command()

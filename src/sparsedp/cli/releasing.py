@@ -57,7 +57,12 @@ def release(
         typer.Option("--user", help="The column that identifies users; without it, every row is a separate user."),
     ] = None,
     max_keys_per_user: Annotated[
-        int | None, typer.Option("--max-keys-per-user", help="A user contributes to at most this many keys.", min=1)
+        str | None,
+        typer.Option(
+            "--max-keys-per-user",
+            help="A user contributes to at most this many keys; auto spends a share of ε on choosing (see suggest).",
+            metavar="NUMBER|auto",
+        ),
     ] = None,
     max_per_key: Annotated[
         Fraction,
@@ -120,22 +125,38 @@ def release(
     asked = as_arguments(locals())
     from ..budget.spending import Account
     from ..counting.request import Counting
+    from ..counting.suggesting import DEFAULT_SHARE, Spending, suggested
     from ..planning.drafts import draft
     from ..planning.request import Request
-    from .budget import open_ledger
+    from .budget import check_budget, open_ledger
 
     _check_output(output, force, parts)
     account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
+    if account is not None:
+        check_budget(account, float(epsilon), float(delta))
+    budget = None
+    if max_keys_per_user == "auto":
+        budget = Spending.of(float(epsilon), float(delta), DEFAULT_SHARE)
+        asked |= {"max_keys_per_user": 1, "epsilon": budget.left}
+    elif max_keys_per_user is not None:
+        asked["max_keys_per_user"] = number(max_keys_per_user)
     # The parameters are checked before the table is read.
     counting = Counting.of(asked)
-    drafted = draft(Request.of(asked | counting.bounds | {"options": mechanism_options(option)}))
-    if account is not None:
-        _check_budget(account, float(epsilon), float(delta))
+    options = {"options": mechanism_options(option)}
+    drafted = draft(Request.of(asked | counting.bounds | options))
     if user is None:
         say("no --user: every row counts as a separate user", quiet)
     if dry_run:
+        if budget is not None:
+            say(f"--max-keys-per-user auto would spend ε = {budget.spent:.4g}; this is for 1 key, and the rest", quiet)
         _dry_run(source, counting, drafted, account, output, json)
         return
+    if budget is not None:
+        wanted = {"mechanism": mechanism, "noise": noise, "max_per_key": max_per_key}
+        chosen = suggested(source, counting, budget, wanted, account)
+        say(f"--max-keys-per-user {chosen.max_keys_per_user}, chosen with ε = {chosen.epsilon:.4g}", quiet)
+        counting = Counting.of(asked | {"max_keys_per_user": chosen.max_keys_per_user})
+        drafted = draft(Request.of(asked | counting.bounds | options))
     _release(source, counting, drafted, account, output, json, quiet)
 
 
@@ -160,24 +181,6 @@ def _check_output(output: Path, force: bool, parts: int) -> None:
 def _as_text(output: Path) -> str:
     """A path for the ledger, which takes text only: file names may have bytes that are not text."""
     return os.fsencode(output).decode(errors="backslashreplace")
-
-
-def _check_budget(account: Account, epsilon: float, delta: float) -> None:
-    """Refuse before the work if the budget is already too small. The debit itself decides later."""
-    from ..errors import BudgetError
-    from .budget import creation
-
-    for balance in account.ledger.datasets():
-        if balance.dataset != account.dataset:
-            continue
-        if epsilon > balance.left_epsilon or delta > balance.left_delta:
-            left = f"ε = {balance.left_epsilon:g}, δ = {balance.left_delta:g}"
-            raise BudgetError(
-                f"{account.ledger.path} has {left} left; ask for less. The table was not read, nothing was spent"
-            )
-        return
-    fix = creation(account.ledger.path, account.dataset)
-    raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one with: {fix}")
 
 
 def _dry_run(

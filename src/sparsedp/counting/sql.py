@@ -179,7 +179,8 @@ class Query:
             "SELECT true AS users, d AS at, CAST(count(*) AS BIGINT) AS n, bool_or(bad) AS bad "
             "FROM (SELECT count(*) AS d, bool_or(bad) AS bad FROM pairs GROUP BY u) GROUP BY d "
             f"UNION ALL SELECT false, CAST(h % {sums} AS BIGINT), "
-            f"CAST(sum(CASE WHEN (h // {sums}) % 2 = 0 THEN 1 ELSE -1 END) AS BIGINT), false FROM few GROUP BY h % {sums})"
+            f"CAST(sum(CASE WHEN (h // {sums}) % 2 = 0 THEN 1 ELSE -1 END) AS BIGINT), false "
+            f"FROM few GROUP BY h % {sums})"
         )
 
     def refuse(self) -> NoReturn:

@@ -14,14 +14,16 @@ tests/counting/test_suggesting.py.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .._util.plotting import new_figure
 from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
 from ..errors import ParameterError
 from ..planning.drafts import predicted_noise
@@ -33,19 +35,18 @@ from ..privacy.randomness import Randomness, fresh_randomness, two_sided
 from .local import opened, run
 from .request import Counting
 
-DEFAULT_SHARE = 0.1
+DEFAULT_SHARE = 0.07
 USERS_SHARE = 0.5  # of what is spent: for the numbers of users; the rest is for the sums of counts
 
-# Public candidates, about √2 apart, and classes of users by their numbers of keys, a factor of two
-# apart; the last class has all users with more.
-GRID = tuple(sorted({round(2 ** (i / 2)) for i in range(27)}))
-CLASSES = tuple(1 << i for i in range(14))
+# Public candidates, about √2 apart, which are also the classes of users by their numbers of keys; the
+# last class has all users with more.
+CLASSES = GRID = tuple(sorted({round(2 ** (i / 2)) for i in range(27)}))
 _POINTS = 8  # of a class
 SAMPLED_KEYS, SUMS = 16, 32
 LABEL = "suggest"
 
 _FREQUENT, _ROUNDS = 2.0, 30  # keys that weigh much are more frequent than the typical one
-_CLEAR, _MOST_TAIL = 3.5, 0.6  # standard deviations of noise; and what is left of users from class to class, at most
+_CLEAR, _MOST_TAIL = 3.5, 0.6
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -66,37 +67,45 @@ class Suggestion:
     """The bound with the least estimated error, and the others beside it."""
 
     max_keys_per_user: int
-    epsilon: float  # that was spent on it
+    asked: float  # the ε of the release to come
+    epsilon: float  # what was spent of it on the suggestion
     typical_count: float  # the count of the key of a random pair of a user and a key, as estimated
     choices: tuple[Choice, ...]
 
     def __str__(self) -> str:
         lines = [
-            f"--max-keys-per-user {self.max_keys_per_user}, chosen with ε = {self.epsilon:.4g}",
-            f"for keys with a count of about {self.typical_count:,.0f}:",
+            f"max_keys_per_user = {self.max_keys_per_user}, chosen with ε = {self.epsilon:.4g} "
+            f"(ε = {self.left:.4g} is left)",
+            f"Errors of a key with a count of about {self.typical_count:,.0f}, which is typical of what users have:",
             "    keys per user   counted   noise   error",
         ]
         for choice in self.choices:
             mark = "→" if choice.max_keys_per_user == self.max_keys_per_user else " "
             lines.append(
-                f"  {mark} {choice.max_keys_per_user:>13,}   {choice.kept:>6.1%}   {choice.noise:>5.3g}   {choice.error:>5.3g}"
+                f"  {mark} {choice.max_keys_per_user:>13,}   {choice.kept:>6.1%}   {choice.noise:>5.3g}"
+                f"   {choice.error:>5.3g}"
             )
         return "\n".join(lines)
 
-    def plot(self, path: Any = None) -> Any:
-        """Draw error and noise against the bound; needs matplotlib. With a path, write the picture."""
-        from .._util.plotting import figure
+    @property
+    def left(self) -> float:
+        """What is left of ε for the release."""
+        return self.asked - self.epsilon
 
-        drawn, axes = figure()
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Draw error and noise against the bound into an image file (PNG, SVG or PDF, by its
+        extension).
+        """
+        figure, axes = new_figure(7, 4.2)
         bounds = [choice.max_keys_per_user for choice in self.choices]
-        axes.plot(bounds, [choice.error for choice in self.choices], marker="o", label="error in all")
-        axes.plot(bounds, [choice.noise for choice in self.choices], linestyle="--", label="noise alone")
-        axes.axvline(self.max_keys_per_user, color="0.5", linewidth=1)
-        axes.set(xscale="log", yscale="log", xlabel="keys counted of each user (at most)", ylabel="mean absolute error")
+        axes.plot(bounds, [choice.error for choice in self.choices], linewidth=2, label="noise and cut counts")
+        axes.plot(bounds, [choice.noise for choice in self.choices], "--", linewidth=2, label="noise alone")
+        axes.axvline(self.max_keys_per_user, color="black", linestyle=":", label=f"{self.max_keys_per_user} keys")
+        axes.set(xscale="log", yscale="log", xlabel="keys counted of each user, at most", ylabel="mean absolute error")
+        axes.set_title(f"A key with a count of about {self.typical_count:,.0f}")
+        axes.grid(alpha=0.3)
         axes.legend()
-        if path is not None:
-            drawn.savefig(path)
-        return drawn
+        figure.savefig(path, dpi=150)
 
 
 def suggest(
@@ -181,7 +190,7 @@ def suggested(
     sums = np.bincount(at[~users], numbers[~users], SUMS).astype(np.int64)
     with spending(account, budget.spent, 0.0, LABEL):
         published = publish(classes, sums, budget, fresh_randomness())
-    return replace(choose(*published, budget, noises), epsilon=budget.spent)
+    return choose(*published, budget, noises)
 
 
 def _class_of(keys: Integers) -> Integers:
@@ -216,7 +225,7 @@ def choose(classes: Integers, sums: Integers, budget: Spending, noises: Sequence
     errors = [_folded(noise, typical * (1 - share)) for noise, share in zip(noises, frequent.tolist(), strict=True)]
     choices = tuple(map(Choice, GRID, kept.tolist(), noises, errors))
     best = min(choices, key=lambda choice: choice.error)
-    return Suggestion(best.max_keys_per_user, 0.0, typical, choices)
+    return Suggestion(best.max_keys_per_user, budget.epsilon, budget.spent, typical, choices)
 
 
 def _users_having(count: float, users: Floats, keys: Floats) -> Floats:
@@ -266,16 +275,16 @@ def _spread(at_least: Floats) -> tuple[Floats, Floats]:
     """Users and their numbers of keys, several for each class: between the ends of a class, the number
     of users with at least so many keys falls by a power law.
     """
-    first = np.array([1.0, *(end + 1.0 for end in CLASSES[:-1])])
+    first, last = np.array([1.0, *(end + 1.0 for end in CLASSES[:-1])]), np.array(CLASSES, np.float64)
     below = np.append(at_least[1:], 0.0)
-    share = (np.arange(_POINTS) + 0.5) / _POINTS
-    left = np.maximum(at_least[:, None] - (at_least - below)[:, None] * share, 1e-9)
-    power = np.log(np.maximum(at_least / np.maximum(below, 1e-9), 1 + 1e-9)) / np.log(
-        np.append(first[1:], 2 * first[-1]) / first
-    )
-    keys = first[:, None] * (at_least[:, None] / left) ** (1 / power[:, None])
-    users = np.repeat((at_least - below) / _POINTS, _POINTS)
-    return users, np.minimum(keys, np.array(CLASSES)[:, None]).ravel()
+    own = at_least - below
+    share = (np.arange(_POINTS) + 0.5) / _POINTS  # of the users of a class that have fewer keys
+    gone = 1 - own / np.maximum(at_least, 1e-9)
+    width = np.append(first[1:], 2 * first[-1]) / first
+    power = -np.log(np.clip(gone, 1e-6, 1 - 1e-6)) / np.log(width)
+    left = np.clip(1 - share * (1 - gone)[:, None], 1e-6, 1.0)
+    keys = np.minimum(first[:, None] * left ** (-1 / power[:, None]), last[:, None])
+    return np.repeat(own / _POINTS, _POINTS), keys.ravel()
 
 
 def _noises(budget: Spending, asked: Mapping[str, Any]) -> list[float]:

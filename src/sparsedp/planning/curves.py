@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import MissingDependencyError, ParameterError
+from .._util.plotting import new_figure
+from ..errors import ParameterError
 from ..mechanisms import Plan, create_plan
 from ..mechanisms.laplace import LaplacePlan
 
@@ -34,12 +35,7 @@ class ErrorCurves:
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw the curves into an image file (PNG, SVG or PDF, by its extension)."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise MissingDependencyError("plots need matplotlib: pip install 'sparsedp[plot]'") from None
-        figure = Figure(figsize=(7, 4.2), layout="constrained")
-        axes = figure.subplots()
+        figure, axes = new_figure(7, 4.2)
         for (name, curve), style in zip(self.errors.items(), ("-", "--", "-.", ":"), strict=False):
             shown = [error or float("nan") for error in curve]  # a logarithmic axis has no zero
             axes.plot(self.values, shown, style, linewidth=2, label=name)

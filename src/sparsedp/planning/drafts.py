@@ -72,7 +72,7 @@ class Draft:
 
 
 def predicted_noise(request: Request) -> float:
-    """The size of the error that noise has on a frequent key, in the caller's units, without a plan."""
+    """The mean error that noise has on a frequent key, in the caller's units, without a plan."""
     name = request.mechanism
     if name == "auto":
         name, _ = choose_mechanism(request.problem, request.options)

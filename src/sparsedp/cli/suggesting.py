@@ -1,0 +1,106 @@
+"""The command that chooses a bound on the keys of a user: suggest."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .app import (
+    Delimiter,
+    Delta,
+    Encoding,
+    Epsilon,
+    Hive,
+    Json,
+    Mechanism,
+    Noise,
+    Quote,
+    app,
+    as_arguments,
+    number,
+    show,
+)
+
+if TYPE_CHECKING:
+    from ..counting.suggesting import Suggestion
+
+Share = Annotated[
+    Fraction,
+    typer.Option("--share", help="The share of ε to spend on the choice.", parser=number, metavar="NUMBER"),
+]
+
+
+@app.command()
+def suggest(
+    source: Annotated[
+        str, typer.Argument(help="A table of events: Parquet, CSV or JSON lines; for many files, a quoted glob.")
+    ],
+    key: Annotated[str, typer.Option("--key", help="The column of keys.")],
+    user: Annotated[str, typer.Option("--user", help="The column that identifies users.")],
+    epsilon: Epsilon,
+    delta: Delta = Fraction(0),
+    share: Share = Fraction("0.07"),
+    mechanism: Mechanism = "auto",
+    noise: Noise = "auto",
+    max_per_key: Annotated[
+        Fraction,
+        typer.Option(
+            "--max-per-key", help="A user contributes at most this much to each key.", parser=number, metavar="NUMBER"
+        ),
+    ] = Fraction(1),
+    key_type: Annotated[str, typer.Option("--key-type", help="As for release.")] = "as stored",
+    nulls: Annotated[str, typer.Option("--nulls", help="Refuse or drop rows without a key or user.")] = "refuse",
+    memory_limit: Annotated[
+        str | None, typer.Option("--memory-limit", help="Memory for counting, such as 4GB.")
+    ] = None,
+    delimiter: Delimiter = None,
+    quote: Quote = None,
+    encoding: Encoding = None,
+    hive: Hive = False,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", help="Debit this budget before any noise is drawn.")
+    ] = None,
+    dataset: Annotated[
+        str, typer.Option("--dataset", help="The data set of the ledger whose budget is debited.")
+    ] = "default",
+    plot: Annotated[Path | None, typer.Option("--plot", help="Draw the trade-off into this image file.")] = None,
+    json: Json = False,
+) -> None:
+    """Choose --max-keys-per-user privately, with a small share of ε.
+
+    A small bound cuts users with many keys, a large one costs noise. ε and δ are those of the release
+    to come, of which --share is spent here. A release with --max-keys-per-user auto does both.
+    """
+    asked = as_arguments(locals())
+    from .._util.plotting import figure_class
+    from ..budget.spending import Account
+    from ..counting.request import Counting
+    from ..counting.suggesting import Spending, suggested
+    from .budget import check_budget, open_ledger
+
+    if plot is not None:
+        figure_class()  # or its error, before anything is spent
+    counting = Counting.of(asked | {"max_keys_per_user": 1})
+    budget = Spending.of(float(epsilon), float(delta), float(share))
+    account = None if ledger is None else Account(open_ledger(ledger), dataset, "suggest")
+    if account is not None:
+        check_budget(account, budget.spent, 0.0)
+    wanted = {"mechanism": mechanism, "noise": noise, "max_per_key": max_per_key}
+    made = suggested(source, counting, budget, wanted, account)
+    if plot is not None:
+        made.plot(plot)
+    show(as_json(made)) if json else print(made)
+
+
+def as_json(made: Suggestion) -> dict[str, Any]:
+    """A suggestion for programs."""
+    return {
+        "max_keys_per_user": made.max_keys_per_user,
+        "epsilon": made.epsilon,
+        "left_epsilon": made.left,
+        "typical_count": made.typical_count,
+        "choices": [vars(choice) for choice in made.choices],
+    }
