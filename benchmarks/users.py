@@ -30,11 +30,11 @@ from sparsedp.privacy.randomness import reproducible_for_tests
 
 from . import identifiers
 from .judging import (
+    Dense,
     Figures,
     Floats,
     Questions,
     coverage,
-    dense_errors,
     errors,
     means,
     questions,
@@ -44,7 +44,7 @@ from .other_libraries import MISSING, libraries
 from .users_tables import Block, Row, markdown, replace, text
 
 EPSILON = 1.0
-BOUNDS = (1, 5, 20, 50, 100)  # max_keys_per_user
+BOUNDS = (1, 5, 20, 50, 100, 500)  # max_keys_per_user
 DELTAS = (0.0, 1e-9, 1e-6)
 RELEASES = 10
 CONFIDENCE = 0.95
@@ -72,16 +72,17 @@ def ask(counts: BoundedCounts, absent: int, seed: int = 0) -> Questions:
 
 def ours(counts: BoundedCounts, asked: Questions, delta: float, mechanism: str, releases: int) -> Iterator[Row]:
     """A row for the default answers, and one for the fitted prior where the mechanism has it."""
-    keys = counts.contribution.keys
-    dense = dense_errors(asked, keys / EPSILON)
+    dense = Dense(counts.contribution.keys, EPSILON, delta).errors(asked)
+    present = asked.keys.take(pa.array(asked.groups["all"]))
     runs: dict[str, list[tuple[Figures, Figures]]] = {}
-    bits, deviations, taken = [], [], set()
+    bits, deviations, named, taken = [], [], [], set()
     for seed in range(releases):
         with reproducible_for_tests(seed):
             release = sparsedp.release(counts, epsilon=EPSILON, delta=delta, mechanism=mechanism)
         bits.append(8 * release.nbytes / len(counts))
         deviations.append(sum_deviations(release, asked, seed))
-        taken.add(release.mechanism)
+        taken.add(f"{release.mechanism}{', gaussian' if release.plan.problem.gaussian else ''}")
+        named.append(len(np.intersect1d(release.stored().keys, release.key_space.ids(present))))
         for prior in priors(release) if mechanism != "auto" else ("",):
             options: dict[str, Any] = {"prior": prior} if prior else {}
             figures = errors(asked, release.lookup(asked.keys, **options))
@@ -94,7 +95,8 @@ def ours(counts: BoundedCounts, asked: Questions, delta: float, mechanism: str, 
         ratio = {group: error[group] / dense[group] for group in error}
         seen = [one for one in deviations if one is not None] if not prior else []  # sums have no prior
         sums = stated_to_seen(np.concatenate(seen)) if seen else None
-        yield Row(delta, name, error, ratio, covered, float(np.mean(bits)), sums)
+        names = float(np.mean(named)) if delta and not prior else None  # only with δ may keys be named
+        yield Row(delta, name, error, ratio, covered, float(np.mean(bits)), sums, names)
 
 
 def priors(release: sparsedp.Release) -> tuple[str, ...]:
@@ -118,25 +120,27 @@ def sum_deviations(release: sparsedp.Release, asked: Questions, seed: int) -> Fl
     return np.array(found)
 
 
-def limits(asked: Questions, keys: int) -> Iterator[Row]:
-    """What there is to compare with: dense noise, and the answer 0 to every question."""
-    dense = dense_errors(asked, keys / EPSILON)
-    yield Row(None, "dense noise, clamped at 0", dense, dict.fromkeys(dense, 1.0))
+def limits(asked: Questions, keys: int, delta: float) -> Iterator[Row]:
+    """What there is to compare with: dense noise, names by a sparse histogram, and always 0."""
+    dense = Dense(keys, EPSILON, delta)
+    best = dense.errors(asked)
+    yield Row(delta, dense.name, best, dict.fromkeys(best, 1.0), named=dense.names(asked.present) if delta else None)
     nothing = errors(asked, np.zeros(len(asked.truth)))
-    yield Row(None, "0 for every key", nothing, {group: nothing[group] / dense[group] for group in nothing})
+    yield Row(delta, "0 for every key", nothing, {group: nothing[group] / best[group] for group in nothing})
 
 
 def theirs(asked: Questions, keys: int, delta: float, missing: set[str]) -> Iterator[Row]:
     """The other libraries, once each: their answers over many keys vary little from one release to
     another.
     """
-    dense = dense_errors(asked, keys / EPSILON)
+    dense = Dense(keys, EPSILON, delta).errors(asked)
     for module, name, library in libraries(delta):
         if module in missing:
             continue
         say(f"  {name} …")
-        found = errors(asked, library(asked, keys, EPSILON, delta, 0))
-        yield Row(delta, name, found, {group: found[group] / dense[group] for group in found})
+        answers = library(asked, keys, EPSILON, delta, 0)
+        found, named = errors(asked, answers), float(np.count_nonzero(answers)) if delta else None
+        yield Row(delta, name, found, {group: found[group] / dense[group] for group in found}, named=named)
 
 
 def measure(
@@ -147,8 +151,9 @@ def measure(
         say(f"m = {keys}: counting …")
         counts = sparsedp.count(str(corpus.path), key="key", user="user", max_keys_per_user=keys, max_per_key=1)
         asked = ask(counts, ABSENT)
-        rows = list(limits(asked, keys))
+        rows: list[Row] = []
         for delta in deltas:
+            rows += limits(asked, keys, delta)
             for mechanism in mechanisms(delta):
                 say(f"  δ = {delta:g}, {mechanism} …")
                 rows += ours(counts, asked, delta, mechanism, releases)

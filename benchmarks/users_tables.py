@@ -24,6 +24,7 @@ class Row:
     coverage: Figures = field(default_factory=dict)  # none without intervals
     bits: float | None = None  # of the file, for each present key
     sums: float | None = None  # stated standard errors by the spread that was seen
+    named: float | None = None  # present keys that are published with their names, or could be
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def text(about: str, blocks: Sequence[Block]) -> str:
     for block in blocks:
         groups = list(block.groups)
         lines += ["", str(block)]
-        heads = [*_ERRORS, *_ERRORS, *groups, "least", "bits", "sums"]
+        heads = [*_ERRORS, *_ERRORS, *groups, "least", "bits", "sums", "named"]
         over = {"mean absolute error": len(_ERRORS), "× dense noise": len(_ERRORS), "coverage": len(groups) + 1}
         lines.append(" " * 35 + "".join(f"{head:>{9 * columns}}" for head, columns in over.items()))
         lines.append(f"{'δ':7}{'':28}" + "".join(f"{head:>9}" for head in heads))
@@ -66,7 +67,7 @@ def text(about: str, blocks: Sequence[Block]) -> str:
             least = block.least(row)
             cells = [*(number(row.error[name]) for name in _ERRORS), *(f"{row.ratio[name]:.2f}" for name in _ERRORS)]
             cells += [percent(row.coverage.get(name)) for name in groups]
-            cells += [percent(least[1] if least else None), number(row.bits), number(row.sums)]
+            cells += [percent(least[1] if least else None), number(row.bits), number(row.sums), number(row.named)]
             lines.append(f"{power(row.delta):7}{row.name:28}" + "".join(f"{cell:>9}" for cell in cells))
     return "\n".join(lines)
 
@@ -76,14 +77,24 @@ def markdown(about: str, blocks: Sequence[Block]) -> str:
     lines = [f"{about}."]
     for block in blocks:
         lines += ["", f"{block}.", ""]
-        heads = ["δ", "answers of", "all keys", "absent keys", "frequent keys", "least coverage", "bits a key", "sums"]
-        lines += ["| " + " | ".join(heads) + " |", "|---|---" + "|--:" * 6 + "|"]
+        heads = [
+            "δ",
+            "answers of",
+            "all keys",
+            "absent keys",
+            "frequent keys",
+            "least coverage",
+            "bits a key",
+            "sums",
+            "named",
+        ]
+        lines += ["| " + " | ".join(heads) + " |", "|---|---" + "|--:" * 7 + "|"]
         for row in block.rows:
             least = block.least(row)
             cells = [power(row.delta), row.name]
             cells += [f"{number(row.error[name])} (× {row.ratio[name]:.2f})" for name in _ERRORS]
             cells.append(f"{percent(least[1])} ({least[0]})" if least else "–")
-            cells += [number(row.bits), number(row.sums)]
+            cells += [number(row.bits), number(row.sums), number(row.named)]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
