@@ -1,4 +1,4 @@
-"""`python -m benchmarks.suggestions`: how good the bound is that `suggest` chooses, next to all others.
+"""`python -m benchmarks.suggestions`: how good the bounds are that `suggest` chooses.
 
 For each workload, the *total error* of a release is the sum over all pairs of a user and a key of the
 error of that key's answer, against the count without any bound; so a frequent key weighs as much as
@@ -96,7 +96,8 @@ def workloads(folder: Path) -> Iterator[Workload]:
 
 
 def _codes(column: pa.ChunkedArray) -> Integers:
-    return column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes: Integers = column.combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    return codes.astype(np.int64)
 
 
 def total_error(workload: Workload, ranks: Integers, bound: int, epsilon: float, delta: float, seed: int) -> float:

@@ -77,17 +77,8 @@ def markdown(about: str, blocks: Sequence[Block]) -> str:
     lines = [f"{about}."]
     for block in blocks:
         lines += ["", f"{block}.", ""]
-        heads = [
-            "δ",
-            "answers of",
-            "all keys",
-            "absent keys",
-            "frequent keys",
-            "least coverage",
-            "bits a key",
-            "sums",
-            "named",
-        ]
+        heads = ["δ", "answers of", "all keys", "absent keys", "frequent keys", "least coverage"]
+        heads += ["bits a key", "sums", "named"]
         lines += ["| " + " | ".join(heads) + " |", "|---|---" + "|--:" * 7 + "|"]
         for row in block.rows:
             least = block.least(row)

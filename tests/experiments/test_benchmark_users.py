@@ -17,10 +17,12 @@ import pytest
 import sparsedp
 from benchmarks import identifiers, users, users_tables
 from benchmarks.judging import (
+    Dense,
     Questions,
     coverage,
     dense_error,
     dense_errors,
+    dense_gaussian_error,
     errors,
     means,
     questions,
@@ -119,6 +121,31 @@ def test_dense_errors_are_means_over_groups(small: Questions) -> None:
     assert found["1–9"] == pytest.approx(each[:2].mean())
 
 
+@pytest.mark.parametrize("spread", [2.0, 24.5])
+def test_the_error_of_dense_gaussian_noise_is_the_integral_over_its_density(spread: float) -> None:
+    # Mutants: no clamp, a variance in place of the standard deviation.
+    counts, noise = np.array([0, 1, 7, 30, 500]), np.linspace(-12, 12, 400_001) * spread
+    density = np.exp(-(noise**2) / (2 * spread**2))
+    density /= density.sum()
+    direct = [(density * np.abs(np.maximum(count + noise, 0) - count)).sum() for count in counts.tolist()]
+    assert dense_gaussian_error(counts, spread) == pytest.approx(direct, rel=1e-6)
+
+
+def test_dense_noise_is_of_the_kind_that_errs_less(small: Questions) -> None:
+    assert [Dense(keys, 1.0, 1e-9).spread is None for keys in (1, 5, 20, 100)] == [True, True, False, False]
+    assert Dense(100, 1.0, 0.0).spread is None
+    assert Dense(100, 1.0, 1e-9).errors(small)["absent"] == pytest.approx(54.95 / math.sqrt(2 * math.pi), rel=1e-3)
+    assert Dense(5, 1.0, 1e-9).errors(small) == dense_errors(small, 5.0)
+
+
+def test_names_of_the_reference_are_those_above_its_threshold() -> None:
+    # With 20 keys per user and δ = 1e-9 a key is named from about 161 on, by the sparse histogram of
+    # Wilkins et al.; far from there all keys are, or none.
+    dense = Dense(20, 1.0, 1e-9)
+    assert dense.names(np.array([10] * 50 + [400] * 7)) == pytest.approx(7, abs=1e-6)
+    assert dense.names(np.array([161])) == pytest.approx(0.5, abs=0.1)
+
+
 def test_stated_standard_errors_are_compared_with_what_was_seen() -> None:
     assert stated_to_seen(np.array([2.0, -2.0])) == 0.5
     assert stated_to_seen(np.array([0.1, -0.1, 0.1])) == pytest.approx(10)
@@ -191,16 +218,16 @@ def test_both_tables_show_every_row() -> None:
     error = {"all": 3.0, "absent": 2.0, "frequent": 4.5}
     rows = [
         Row(None, "limit", error, dict.fromkeys(error, 1.0)),
-        Row(1e-6, "ours", error, dict.fromkeys(error, 1.25), dict.fromkeys(error, 0.97), 41.0, 1.02),
+        Row(1e-6, "ours", error, dict.fromkeys(error, 1.25), dict.fromkeys(error, 0.97), 41.0, 1.02, 12.0),
     ]
     block = Block(5, 1000, 2000, 77, {"all": 1000, "absent": 1000, "frequent": 500}, 1, rows)
     *_, first, second = users_tables.text("about", [block]).splitlines()
-    assert first.split() == ["limit", "3.00", "2.00", "4.50", *["1.00"] * 3, *["–"] * 6]
-    cells = ["3.00", "2.00", "4.50", *["1.25"] * 3, *["97.0", "%"] * 4, "41.0", "1.02"]
+    assert first.split() == ["limit", "3.00", "2.00", "4.50", *["1.00"] * 3, *["–"] * 7]
+    cells = ["3.00", "2.00", "4.50", *["1.25"] * 3, *["97.0", "%"] * 4, "41.0", "1.02", "12.0"]
     assert second.split() == ["1e-6", "ours", *cells]
     *_, first, second = users_tables.markdown("about", [block]).splitlines()
-    assert first == "|  | limit | 3.00 (× 1.00) | 2.00 (× 1.00) | 4.50 (× 1.00) | – | – | – |"
-    assert second.endswith("| 4.50 (× 1.25) | 97.0 % (all) | 41.0 | 1.02 |")
+    assert first == "|  | limit | 3.00 (× 1.00) | 2.00 (× 1.00) | 4.50 (× 1.00) | – | – | – | – |"
+    assert second.endswith("| 4.50 (× 1.25) | 97.0 % (all) | 41.0 | 1.02 | 12.0 |")
 
 
 def test_figures_are_rounded_to_what_they_say() -> None:
@@ -252,12 +279,14 @@ def test_a_quick_run_measures_every_mechanism(
         assert sum(row["name"].startswith("auto: ") and row["delta"] == delta for row in block["rows"]) == 1
         for name in names:
             assert math.isfinite(rows[delta, name]["error"]["all"]), name
-    dense = rows[None, "dense noise, clamped at 0"]["error"]
+    dense = rows[1e-6, "dense geometric noise, clamped at 0"]["error"]
     measured = rows[1e-6, "stability"]
     assert measured["ratio"]["all"] == pytest.approx(measured["error"]["all"] / dense["all"])
     assert set(measured["coverage"]) == set(block["groups"])
     assert rows[0.0, "tight-alp"]["sums"] > 0
     assert rows[0.0, "tight-alp"]["bits"] > 0
+    assert rows[0.0, "tight-alp"]["named"] is None  # pure privacy names nothing
+    assert rows[1e-6, "stability"]["named"] >= 0
 
 
 def test_a_run_fills_the_page(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Counting:
             return Contribution(1, per_key, None)
         if max_keys is None:
             raise ParameterError("max_keys_per_user must be given: how many different keys may one user contribute to?")
-        if max_keys == "auto":
+        if str(max_keys) == "auto":
             raise ParameterError("max_keys_per_user must be a number here; suggest() chooses one, and spends ε on it")
         return Contribution(whole_number("max_keys_per_user", max_keys), per_key, user)
 
