@@ -28,7 +28,7 @@ from . import identifiers
 
 EPSILON, DELTAS = 1.0, (0.0, 1e-9)
 TARGET = 1.15
-SUGGESTIONS = 5
+SUGGESTIONS, RELEASES = 5, 6
 
 Integers = npt.NDArray[np.int64]
 
@@ -66,9 +66,9 @@ class Judged:
     ratios: tuple[float, ...]  # of the errors of the suggested bounds to the best
 
     @property
-    def worst(self) -> float:
-        """The largest ratio."""
-        return max(self.ratios)
+    def mean(self) -> float:
+        """The ratio of the error that is to be expected of a suggestion."""
+        return float(np.mean(self.ratios))
 
 
 def shuffled(name: str, users: Integers, keys: Integers) -> Workload:
@@ -92,7 +92,7 @@ def workloads(folder: Path) -> Iterator[Workload]:
         "uneven users": np.minimum(5_000, np.maximum(1, random.lognormal(2.5, 1.0, 20_000))).astype(np.int64),
     }.items():
         rows = np.repeat(np.arange(len(sizes)), sizes)
-        yield shuffled(name, rows, np.minimum(random.zipf(1.4, len(rows)), 10**6))
+        yield shuffled(name, rows, np.minimum(random.zipf(1.2, len(rows)), 10**6))
 
 
 def _codes(column: pa.ChunkedArray) -> Integers:
@@ -100,34 +100,33 @@ def _codes(column: pa.ChunkedArray) -> Integers:
     return codes.astype(np.int64)
 
 
-def total_error(workload: Workload, ranks: Integers, bound: int, epsilon: float, delta: float, seed: int) -> float:
-    """The mean error over all pairs, of a release with this bound."""
+def total_error(workload: Workload, ranks: Integers, bound: int, epsilon: float, delta: float) -> float:
+    """The mean error over all pairs, of several releases with this bound."""
     true = np.bincount(workload.keys)
     counts = np.bincount(workload.keys[ranks < bound], minlength=len(true))
-    present = np.flatnonzero(true)
-    with reproducible_for_tests(seed):
-        release = sparsedp.release(
-            (present[counts[present] > 0], counts[present][counts[present] > 0]),
-            epsilon=epsilon,
-            delta=delta,
-            max_keys_per_user=bound,
-            key_type="integer",
-        )
-    errors = np.abs(release.lookup(present) - true[present])
-    return float(errors @ true[present] / true.sum())
+    present, counted = np.flatnonzero(true), np.flatnonzero(counts)
+    found = []
+    for seed in range(RELEASES):
+        with reproducible_for_tests(seed):
+            release = sparsedp.release(
+                (counted, counts[counted]), epsilon=epsilon, delta=delta, max_keys_per_user=bound, key_type="integer"
+            )
+        errors = np.abs(release.lookup(present) - true[present])
+        found.append(float(errors @ true[present] / true.sum()))
+    return float(np.mean(found))
 
 
 def judge(workload: Workload, delta: float, folder: Path) -> Judged:
     """Suggestions, and the errors of all bounds."""
     path, ranks = folder / "pairs.parquet", workload.ranks
     workload.write(path)
-    fixed = {bound: total_error(workload, ranks, bound, EPSILON, delta, seed=bound) for bound in GRID}
+    fixed = {bound: total_error(workload, ranks, bound, EPSILON, delta) for bound in GRID}
     best = min(fixed, key=fixed.__getitem__)
     suggested, ratios = [], []
     for seed in range(SUGGESTIONS):
         with reproducible_for_tests(seed):
             own = sparsedp.suggest(str(path), key="key", user="user", epsilon=EPSILON, delta=delta)
-        left = total_error(workload, ranks, own.max_keys_per_user, EPSILON - own.epsilon, delta, 100 + seed)
+        left = total_error(workload, ranks, own.max_keys_per_user, own.left, delta)
         suggested.append(own.max_keys_per_user)
         ratios.append(left / fixed[best])
     return Judged(workload.name, delta, best, fixed[best], tuple(suggested), tuple(ratios))
@@ -140,16 +139,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         results = [judge(workload, delta, Path(folder)) for workload in workloads(Path(folder)) for delta in DELTAS]
     if asked.json:
-        print(json.dumps([asdict(result) | {"worst": result.worst} for result in results], indent=2))
+        print(json.dumps([asdict(result) | {"mean": result.mean} for result in results], indent=2))
     else:
         print(f"ε = {EPSILON:g}, of which {DEFAULT_SHARE:.0%} is spent on each suggestion")
         for one in results:
-            reached = "reached" if one.worst <= TARGET else "MISSED"
+            reached = "reached" if one.mean <= TARGET else "MISSED"
             print(
                 f"{one.workload:>14}, δ = {one.delta:g}: best {one.best} (error {one.best_error:.3g}), suggested "
-                f"{', '.join(map(str, one.suggested))}: errors at most {one.worst:.2f} times that ({reached})"
+                f"{', '.join(map(str, one.suggested))}: {one.mean:.2f} times that in the mean, {max(one.ratios):.2f} at "
+                f"most ({reached})"
             )
-    return int(any(result.worst > TARGET for result in results))
+    return int(any(result.mean > TARGET for result in results))
 
 
 if __name__ == "__main__":
