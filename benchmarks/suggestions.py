@@ -146,8 +146,8 @@ def main() -> int:
             reached = "reached" if one.mean <= TARGET else "MISSED"
             print(
                 f"{one.workload:>14}, δ = {one.delta:g}: best {one.best} (error {one.best_error:.3g}), suggested "
-                f"{', '.join(map(str, one.suggested))}: {one.mean:.2f} times that in the mean, {max(one.ratios):.2f} at "
-                f"most ({reached})"
+                f"{', '.join(map(str, one.suggested))}: {one.mean:.2f} times that in the mean, "
+                f"{max(one.ratios):.2f} at most ({reached})"
             )
     return int(any(result.mean > TARGET for result in results))
 
