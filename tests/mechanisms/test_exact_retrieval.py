@@ -1,8 +1,9 @@
-"""Retrieval: every hash outcome, noise, number and array of tiny systems, with exact probabilities."""
+"""Retrieval with geometric noise: every hash outcome, noise, number and array of tiny systems, with
+exact probabilities. Gaussian noise: test_exact_gaussian.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -12,7 +13,8 @@ import numpy as np
 import pytest
 
 import sparsedp
-from exact import PreparedWords, exp_up, hockey_stick
+from exact import PreparedWords, exp_up
+from exact import hockey_stick as divergence
 from sparsedp import _native
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.support import (
@@ -25,115 +27,131 @@ from sparsedp.mechanisms.support import (
 )
 from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
+from sparsedp.privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
 from sparsedp.privacy.laws import TwoSided
-from sparsedp.privacy.randomness import ReproducibleRandomness
-from sparsedp.structures.buckets import NoiseBuckets
+from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness
 from sparsedp.structures.linear_system import LinearSystem
+from tiny_systems import REDRAWS, Masses, Seen, System, Vector, dense, hockey_stick, support, together
 
-Vector = tuple[int, ...]
-Rows = tuple[int, ...]  # the slots of each key, as a bit mask
-KEYS, SEGMENT, BITS = 2, 2, 2
-
-
-def rows_of(segment: int) -> list[int]:
-    return [1 << a | 1 << (segment + b) for a in range(segment) for b in range(segment)]
-
-
-ROWS = rows_of(SEGMENT)
-
-
-def buckets() -> NoiseBuckets:
-    return NoiseBuckets(TwoSided.with_rate(Decimal("0.6"), 8), lowest=-1, threshold=2, bits=BITS)
-
-
-def independent(rows: list[int]) -> bool:
-    """Whether no non-empty subset of the rows sums to zero."""
-    sums = {0}
-    for row in rows:
-        if row in sums:
-            return False
-        sums |= {row ^ other for other in sums}
-    return True
+# Masses 2, 1 · 4, 2 · 6, 1 · 10, 2, 1 · 6, 3, 2, from zero on.
+LAWS = [CutGeometric(bits, Decimal(rate)) for bits, rate in ((2, "0.7"), (3, "0.7"), (3, "1.5"), (4, "1"), (4, "0.7"))]
+STEPS: list[tuple[Vector, Vector]] = [
+    ((0, 0), (1, 0)),
+    ((0, 0), (-1, 0)),
+    ((1, 0), (2, 0)),
+    ((-2, 0), (-1, 0)),
+    ((0, 2), (1, 2)),
+    ((0, -3), (-1, -3)),
+    ((1, 1), (1, 2)),
+    ((5, -1), (5, 0)),
+]
 
 
-def xor(z: tuple[int, ...], row: int) -> int:
-    result = 0
-    for slot, word in enumerate(z):
-        if row >> slot & 1:
-            result ^= word
-    return result
+def whole(system: System, x: Vector) -> dict[Seen, Masses]:
+    return dict(system.accepted(x))
 
 
-def value_law(b: NoiseBuckets, count: int) -> dict[int | None, Fraction]:
-    """P[value in the system], by value, and the values of the table: v >= T is stored."""
-    law: dict[int | None, Fraction] = {b.lowest: b.noise.at_least(count - b.lowest)}
-    for v in range(b.lowest + 1, b.threshold + 3):
-        law[v] = b.noise.probability(v - count)
-    law[None] = 1 - sum(law.values(), Fraction(0))  # stored beyond the window
-    return law
+def denominator(system: System) -> int:
+    return system.denominator * len(system.hashes) ** 3
 
 
-def joint_law(b: NoiseBuckets, x: Vector, segment: int) -> Iterator[tuple[tuple[object, ...], Fraction]]:
-    """P[rows of all keys, table, z | x] with seeds accepted when the support's rows are
-    independent.
-    """
-    support = [i for i, count in enumerate(x) if count]
-    hashes = list(product(rows_of(segment), repeat=KEYS))
-    good = [rows for rows in hashes if independent([rows[i] for i in support])]
-    laws = [value_law(b, x[i]) for i in support]
-    cube = list(product(range(1 << BITS), repeat=2 * segment))
-    for rows in good:
-        for outcomes in product(*laws):
-            table = tuple((i, v) for i, v in zip(support, outcomes, strict=True) if v is None or v >= b.threshold)
-            chance = Fraction(1, len(good) << (BITS * 2 * segment))
-            equations = []  # the row of each key in the system, and the numbers that mean its value
-            for i, law, v in zip(support, laws, outcomes, strict=True):
-                chance *= law[v]
-                if v is not None and v < b.threshold:
-                    chance *= Fraction(1 << BITS, b.widths[v - b.lowest])
-                    equations.append((rows[i], range(([0, *b.ends])[v - b.lowest], b.ends[v - b.lowest])))
-            if chance:
-                for z in cube:
-                    if all(xor(z, row) in numbers for row, numbers in equations):
-                        yield (rows, table, z), chance
+def seed_delta(system: System, x: Vector, y: Vector) -> Fraction:
+    """δ_h/(1 - p)² and p^redraws for one step, with p and δ_h of these supports."""
+    before, after = sorted(system.defect(support(v)) for v in (x, y))
+    return (after - before) / (1 - after) ** 2 + after**REDRAWS
 
 
-def law_of(b: NoiseBuckets, x: Vector, segment: int = SEGMENT) -> dict[tuple[object, ...], Fraction]:
-    law: dict[tuple[object, ...], Fraction] = {}
-    for output, chance in joint_law(b, x, segment):
-        law[output] = law.get(output, Fraction(0)) + chance
-    return law
+def worst_ratio(law: CutGeometric) -> Fraction:
+    """e^w of a step; the stated loss is its logarithm, rounded up."""
+    ratio = max(Fraction(max(a, b), min(a, b)) for a, b in zip(law.masses[1:], law.masses[:-1], strict=True))
+    assert ratio <= exp_up(law.step_loss) <= ratio * (1 + Fraction(1, 10**15))
+    return ratio
 
 
-@pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((1, 0), (2, 0)), ((0, 2), (1, 2)), ((1, 1), (1, 2))])
-def test_one_step_is_within_the_stated_loss_and_delta(x: Vector, y: Vector) -> None:
-    # Catches buckets of the wrong width, T - 1, acceptance on anything but independence, stored
-    # keys in the system.
-    b = buckets()
-    p, q = law_of(b, x), law_of(b, y)
-    assert sum(p.values()) == sum(q.values()) == 1
-    loss = max(b.noise.step_loss, b.zero_loss)
-    factor = exp_up(loss)
-    stored = b.noise.at_least(b.threshold - 1)
-    hashes = list(product(ROWS, repeat=KEYS))
-    supports = [[i for i, count in enumerate(v) if count] for v in (x, y)]
-    bad = [Fraction(sum(not independent([h[i] for i in s]) for h in hashes), len(hashes)) for s in supports]
-    dependence = (bad[1] - bad[0]) / (1 - bad[1])
-    delta = (stored if x[0] == 0 and y[0] == 1 else Fraction(0)) + dependence
-    assert hockey_stick(p, q, factor) <= delta
-    assert hockey_stick(q, p, factor) <= delta
-    if dependence == 0 and delta:
-        assert hockey_stick(q, p, factor) >= stored / 2  # δ is really spent
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: str(law.masses))
+@pytest.mark.parametrize(("x", "y"), STEPS)
+def test_one_step_is_within_the_stated_loss_and_delta(law: CutGeometric, x: Vector, y: Vector) -> None:
+    # Catches buckets that are not the law, R for R + 1, stored keys that are left out of the system,
+    # and a sign that is treated differently.
+    system = System(law, keys=2)
+    p, q, factor, of = whole(system, x), whole(system, y), worst_ratio(law), denominator(system)
+    assert sum(int(masses.sum()) for masses in p.values()) == sum(int(masses.sum()) for masses in q.values()) == of
+    delta = law.step_delta + seed_delta(system, x, y)
+    both = [hockey_stick(p, q, factor, of), hockey_stick(q, p, factor, of)]
+    assert max(both) <= delta
+    if len(support(x)) == len(support(y)):
+        assert max(both) <= law.step_delta
+    assert min(both) >= law.step_delta / 2  # it is really spent, both ways
 
 
-def test_the_loss_from_zero_to_one_is_that_of_the_widths() -> None:
-    for b in (buckets(), NoiseBuckets.plan(TwoSided.with_rate(Decimal("0.3")), 40)):
-        one = value_law(b, 1)
-        ratios = [one[v] * (1 << b.bits) / b.widths[v - b.lowest] for v in range(b.lowest, b.threshold)]
-        worst = max(max(ratio, 1 / ratio) for ratio in ratios)
-        assert worst <= exp_up(b.zero_loss) <= worst * (1 + Fraction(1, 10**15))  # attained, not only respected
-        assert sum(b.widths) == 1 << b.bits
-    assert float(b.zero_loss) == pytest.approx(0.3, abs=1e-4)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: str(law.masses))
+@pytest.mark.parametrize(("x", "y"), STEPS)
+def test_given_independent_rows_it_is_noise_on_every_key(law: CutGeometric, x: Vector, y: Vector) -> None:
+    # The heart of the proof: what is published about two inputs differs exactly as dense noise does.
+    system = System(law, keys=2)
+    rows = system.good(together(x, y) or [0])[-1]
+    p, q = system.given(rows, x), system.given(rows, y)
+    noise = dense(law, x), dense(law, y)
+    for factor in (Fraction(1), Fraction(3, 2), worst_ratio(law), Fraction(4)):
+        assert hockey_stick(p, q, factor, system.denominator) == divergence(noise[0], noise[1], factor)
+        assert hockey_stick(q, p, factor, system.denominator) == divergence(noise[1], noise[0], factor)
+
+
+def test_a_threshold_one_lower_breaks_the_guarantee() -> None:
+    law = LAWS[3]
+    x, y = STEPS[0]
+    right, mutant = System(law, keys=2), System(law, keys=2, stored_from=law.reach)
+    factor, of = worst_ratio(law), denominator(right)
+    delta = law.step_delta + seed_delta(right, x, y)
+    assert hockey_stick(whole(right, y), whole(right, x), factor, of) <= delta
+    assert hockey_stick(whole(mutant, y), whole(mutant, x), factor, of) > delta
+
+
+def test_only_independent_rows_may_be_accepted() -> None:
+    # A mutant that takes the first seed, whatever the rows: two keys that read the same word.
+    law, x, y = LAWS[0], (0, 2), (1, 2)
+    system = System(law, keys=2)
+    same = next(rows for rows in system.hashes if rows[0] == rows[1])
+    p, q = system.given(same, x), system.given(same, y)
+    totals = [sum(int(masses.sum()) for masses in own.values()) for own in (p, q)]
+    assert totals[0] == system.denominator != totals[1]  # there is no such law
+
+
+@pytest.mark.parametrize("law", [CutGeometric(8, Decimal("0.7")), CutGaussian(8, Fraction(4), 5)])
+def test_words_are_uniform_among_those_of_their_value(law: CutLaw) -> None:
+    start = 0
+    for value in range(-law.reach, law.reach + 1):
+        width = law.masses[abs(value)]
+        words = [w for i in range(width) for w in (0, -(-(i << 64) // width))]
+        drawn = law.words_for(np.full(width, value), PreparedWords(words))
+        assert sorted(drawn.tolist()) == list(range(start, start + width))
+        assert law.values_of(drawn).tolist() == [value] * width
+        start += width
+    assert start == 1 << law.bits
+
+
+@pytest.mark.parametrize("noise", ["geometric", "gaussian"])
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_build_stores_exactly_what_no_zero_can_be(
+    noise: str, signed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Catches >= for >, a threshold on one side only, and words of another value.
+    plan = sparsedp.plan(1.0, 1e-6, nonzero=50, mechanism="retrieval", noise=noise, signed=signed)
+    assert isinstance(plan, RetrievalPlan)
+    reach = plan.buckets.threshold - 1
+    counts = np.array([3, 3, 3, 3, 3])
+    drawn = np.array([reach - 3, reach - 2, -reach - 3, -reach - 4, 0])
+
+    def draw(law: CutLaw, count: int, randomness: Randomness) -> Masses:
+        return drawn[:count]
+
+    monkeypatch.setattr(CutLaw, "draw", draw)
+    ids = np.arange(1, 6, dtype=np.uint64)
+    arrays = plan.build(ids, counts, ReproducibleRandomness(1))
+    assert arrays["table.ids"].tolist() == [2, 4]
+    assert arrays["table.values"].tolist() == [reach + 1, -reach - 1]
+    answers = plan.reader((arrays,)).estimate(ids, "median", "flat")
+    assert answers.tolist() == (counts + drawn).tolist()
 
 
 @pytest.mark.parametrize("slots", [2, 3, 5])
@@ -176,16 +194,6 @@ def test_a_tiny_solution_is_uniform_over_all_solutions() -> None:
         seen[tuple(z.tolist())] = seen.get(tuple(z.tolist()), 0) + 1
     assert len(seen) == 64
     assert set(seen.values()) == {64}
-
-
-def test_numbers_are_uniform_inside_their_bucket() -> None:
-    b = buckets()
-    for value in range(b.lowest, b.threshold):
-        width = b.widths[value - b.lowest]
-        words = [w for i in range(width) for w in (0, -(-(i << 64) // width))]
-        drawn = b.draw(np.full(width, value), PreparedWords(words))
-        start = ([0, *b.ends])[value - b.lowest]
-        assert sorted(drawn.tolist()) == list(range(start, start + width))
 
 
 @pytest.mark.parametrize(("slots", "segment", "keys"), [(2, 12, 4), (3, 6, 4), (3, 8, 8), (4, 5, 6)])
@@ -256,7 +264,7 @@ def test_an_estimated_size_spends_the_delta_of_the_worst_size() -> None:
 
 
 @pytest.mark.parametrize("nonzero", [None, 10])
-@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-18, 1), (3.0, 1e-14, 100)])
+@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-19, 1), (3.0, 1e-17, 100)])
 def test_a_delta_too_small_for_64_bits_is_refused(
     epsilon: float, delta: float, sensitivity: int, nonzero: int | None
 ) -> None:
@@ -281,7 +289,7 @@ def test_a_slot_stays_within_64_bits_when_the_buckets_need_more_noise() -> None:
     assert np.isfinite(release["a"])
 
 
-MARGIN, REDRAWS = 1, 2
+MARGIN = 1
 COUNT_NOISE = TwoSided.with_rate(Decimal("2.5"), 8)
 NUMBERS = range(-1, 3)  # values of the noisy number of keys; the rest of its law is at the two ends
 
@@ -294,59 +302,31 @@ def number_law(keys: int) -> dict[int, Fraction]:
     return law
 
 
-def sized_law(b: NoiseBuckets, x: Vector, segment: int) -> dict[tuple[object, ...], Fraction]:
-    """P[rows, table, z | x] of an array of this size: two tries for a seed, and uniform slots
-    otherwise.
+def sized_delta(law: CutGeometric, x: Vector, y: Vector, factor: Fraction) -> Fraction:
+    """The exact δ of the whole release, whose noisy number of keys and a margin decide whether
+    there is room for two.
     """
-    support = [i for i, count in enumerate(x) if count]
-    hashes = list(product(rows_of(segment), repeat=KEYS))
-    dependent = Fraction(sum(not independent([h[i] for i in support]) for h in hashes), len(hashes))
-    solved = 1 - dependent**REDRAWS
-    law = {} if dependent == 1 else {output: solved * chance for output, chance in law_of(b, x, segment).items()}
-    laws = [value_law(b, x[i]) for i in support]
-    tables: dict[tuple[tuple[int, int | None], ...], Fraction] = {}
-    for outcomes in product(*laws):
-        table = tuple((i, v) for i, v in zip(support, outcomes, strict=True) if v is None or v >= b.threshold)
-        mass = Fraction(1)
-        for outcome_law, v in zip(laws, outcomes, strict=True):
-            mass *= outcome_law[v]
-        tables[table] = tables.get(table, Fraction(0)) + mass
-    uniform = Fraction(1, len(hashes) << (BITS * 2 * segment))
-    for rows, (stored, chance), z in product(hashes, tables.items(), product(range(1 << BITS), repeat=2 * segment)):
-        output = (rows, stored, z)
-        law[output] = law.get(output, Fraction(0)) + (1 - solved) * chance * uniform
-    return law
+    systems = {1: System(law, keys=2, segment=1), 2: System(law, keys=2)}
+    laws = {room: (whole(own, x), whole(own, y)) for room, own in systems.items()}
+    total = Fraction(0)
+    for (n, p), q in zip(number_law(len(support(x))).items(), number_law(len(support(y))).values(), strict=True):
+        room = 1 if max(1, n + MARGIN) == 1 else 2
+        total += p * hockey_stick(*laws[room], factor * q / p, denominator(systems[room]))
+    return total
 
 
-def whole_law(b: NoiseBuckets, x: Vector, margin: int) -> dict[tuple[object, ...], Fraction]:
-    """P[N, rows, table, z | x]: the noisy number of keys and a margin decide whether there is room
-    for two.
-    """
-    small, large = sized_law(b, x, 1), sized_law(b, x, SEGMENT)
-    return {
-        (n, *output): chance * own
-        for n, chance in number_law(sum(map(bool, x))).items()
-        for output, own in (small if max(1, n + margin) == 1 else large).items()
-    }
-
-
-@pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((0, 1), (1, 1))])
+@pytest.mark.parametrize(("x", "y"), [((0, 0), (1, 0)), ((0, 1), (1, 1)), ((0, 1), (-1, 1))])
 def test_an_array_that_is_too_small_is_part_of_the_guarantee(x: Vector, y: Vector) -> None:
-    # In the second case a number of keys that comes out too small has no room for two: only its
+    # In the other cases a number of keys that comes out too small has no room for two: only its
     # noise protects.
-    b = buckets()
-    p, q = whole_law(b, x, MARGIN), whole_law(b, y, MARGIN)
-    assert sum(p.values()) == sum(q.values()) == 1
-    factor = exp_up(max(b.noise.step_loss, b.zero_loss)) * exp_up(COUNT_NOISE.step_loss)
-    stored = b.noise.at_least(b.threshold - 1)
-    same_row = Fraction(1, len(ROWS))  # how two keys can be dependent
-    dependent = same_row / (1 - same_row) if sum(map(bool, y)) == 2 else Fraction(0)
+    law = LAWS[0]
+    factor = worst_ratio(law) * exp_up(COUNT_NOISE.step_loss)
     problem = Request(epsilon=1.0, delta=1e-6).problem
-    delta = stored + dependent + same_row**REDRAWS + overflow(problem, COUNT_NOISE, MARGIN)
+    delta = law.step_delta + seed_delta(System(law, keys=2), x, y) + overflow(problem, COUNT_NOISE, MARGIN)
     assert delta < 1
-    assert hockey_stick(p, q, factor) <= delta
-    assert hockey_stick(q, p, factor) <= delta
-    assert hockey_stick(q, p, factor) >= stored / 3  # δ is really spent
+    assert sized_delta(law, x, y, factor) <= delta
+    assert sized_delta(law, y, x, factor) <= delta
+    assert sized_delta(law, y, x, factor) >= law.step_delta / 3  # δ is really spent
 
 
 @pytest.mark.parametrize("parts", [1, 4])
@@ -379,6 +359,6 @@ def test_a_plan_states_the_overflow_of_the_margin_that_it_has() -> None:
     law = plan.problem.sizing_noise
     assert law is not None
     assert plan.room is not None
-    assert plan.step_delta_parts["overflow"] == overflow(plan.problem, law, plan.system.keys - plan.room)
+    assert plan.delta_events["overflow"] == overflow(plan.problem, law, plan.system.keys - plan.room)
     smaller = replace(plan, system=replace(plan.system, keys=plan.room + 10))
     assert smaller.exact_delta > 1e-6

@@ -23,7 +23,7 @@ from ..privacy.cut_laws import MOST_REACH, SMALLEST_VARIANCE, CutGaussian
 from ..privacy.randomness import Randomness
 from ..structures.table import Counts
 from ..structures.thresholds import GaussianStage
-from .problem import Problem, UserBounds
+from .problem import SAME_FINGERPRINT, Problem, UserBounds
 from .sizing import Sizing
 
 # Shares of δ: for the noise, for an array that is too small, and for dependent rows.
@@ -105,10 +105,12 @@ def _attempted(
     ratio = None if keys is None else _number_ratio(user, goal, keys, variance, delta)
     if ratio is not None:
         variance *= 1 + float(1 / (ratio * user.per_key * user.unit))
-    exact = Fraction(math.ceil(variance * FINEST_VARIANCE), FINEST_VARIANCE)
+    exact = max(Fraction(math.ceil(variance * FINEST_VARIANCE), FINEST_VARIANCE), SMALLEST_VARIANCE)
     cut = user.per_key + math.ceil(math.sqrt(variance) * _tail_quantile(goal.cut_share * delta / user.keys))
-    counts = CutGaussian(bits, exact, min(cut, MOST_REACH))
+    counts = CutGaussian(bits, exact, cut)
     number = None if ratio is None else CutGaussian(64, exact * ratio * user.number_shift / user.per_key, MOST_REACH)
+    if any(wrong for law in (counts, number) if law is not None for wrong in law.faults()):
+        raise ParameterError(NO_NOISE)
     return GaussianNoise(counts, number), Moved(counts, user.keys, user.per_key).rounding
 
 
@@ -207,7 +209,10 @@ def plan_names(problem: Problem, goal: str) -> GaussianStage:
     must be (`error`).
     """
     user = UserBounds.of(problem)
-    return _stage(problem.epsilon, problem.delta, user, goal, problem.signed)
+    delta = problem.delta - float(problem.collision(0)) * (1 + 1e-9)
+    if delta <= 0:
+        raise ParameterError(SAME_FINGERPRINT.format(problem.delta))
+    return _stage(problem.epsilon, delta, user, goal, problem.signed)
 
 
 @lru_cache(maxsize=64)

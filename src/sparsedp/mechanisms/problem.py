@@ -25,6 +25,8 @@ STAGE_MISFIT = "the threshold stage must be for the domain and the neighbours of
 _LARGEST_EPSILON = 1e6
 MOST_PARTS = 1 << 20
 GEOMETRIC, GAUSSIAN = NOISES = ("geometric", "gaussian")
+FINGERPRINTS = 1 << 64
+SAME_FINGERPRINT = "delta must cover keys that share a fingerprint of 64 bits, got {}; use a larger delta"
 MOST_NUMBER_SHIFT = 64  # keys are counted in units if a user has more
 
 # Fields that files omit if they have their default: they are newer than the first files.
@@ -160,10 +162,24 @@ class Problem:
         with precise(ROUND_CEILING):
             return law.step_loss * self.moved_keys / round_down(self.neighbours.distance)
 
+    def collision(self, keys: int) -> Fraction:
+        """P[a key that a user may change shares its fingerprint], where that matters, at most.
+
+        Kept keys have noise of their own, and `keys` is how many keys an array holds one for each
+        fingerprint (0 if there is none). Other keys are counted by fingerprint: two keys of a user
+        with the same one would move it by more than Gaussian noise is made for.
+        """
+        if not self.hashed:
+            return Fraction(0)
+        if self.keep_keys:
+            return Fraction(self.moved_keys * keys, FINGERPRINTS)
+        return Fraction(math.comb(self.moved_keys, 2), FINGERPRINTS) if self.gaussian else Fraction(0)
+
     def fits(self, stage: Stage | GaussianStage | None) -> bool:
         """Whether a threshold stage is for the domain and the neighbours of the problem."""
         if isinstance(stage, GaussianStage):
-            return self.gaussian and UserBounds(stage.keys, stage.per_key) == UserBounds.of(self)
+            same = stage.signed == self.signed and UserBounds(stage.keys, stage.per_key) == UserBounds.of(self)
+            return self.gaussian and same
         if isinstance(stage, PureStage):
             return self.delta == 0 and stage.domain == self.domain
         return stage is None or (self.delta > 0 and stage.distance == self.neighbours.distance)
@@ -222,6 +238,11 @@ class UserBounds:
             raise ParameterError(
                 "gaussian noise needs max_keys_per_user and max_per_key: sensitivity alone does not say over how many "
                 "keys a user is spread"
+            )
+        if contribution.per_key < 1:
+            raise ParameterError(
+                f"gaussian noise is for counts in whole units: max_per_key must be at least 1, got "
+                f"{float(contribution.per_key):g}; use noise='geometric'"
             )
         return cls(contribution.keys, math.floor(contribution.per_key))
 

@@ -38,7 +38,7 @@ from ..structures.table import LARGEST_COUNT, MOST_TAIL_STEPS, Counts, Table
 from . import gaussian, retrieval_account
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .gaussian import GaussianNoise, GaussianSize
-from .problem import LEFT_OUT, NOISES, Problem, UserBounds
+from .problem import LEFT_OUT, NOISES, SAME_FINGERPRINT, Problem, UserBounds
 from .reading import Arrays, Estimates, Parts, Reader
 from .retrieval_account import DEPENDENCE_SHARE, STORED_SHARE
 from .sizing import Sizing
@@ -108,7 +108,10 @@ class RetrievalPlan(DivisiblePlan):
         assert problem.sizing_noise is not None
         most = room(problem, problem.sizing_noise) if problem.bounded else None
         keys = (keys_of_part(problem) if most is None else most) + margin(problem, problem.sizing_noise)
-        return cls(problem, law, LinearSystem.smallest(keys, law.bits // 8, failure), most)
+        plan = cls(problem, law, LinearSystem.smallest(keys, law.bits // 8, failure), most)
+        if plan.exact_delta > problem.delta and problem.collision(problem.parts * plan.system.keys):
+            raise ParameterError(SAME_FINGERPRINT.format(problem.delta))
+        return plan
 
     @classmethod
     def figure_of_noise(cls, problem: Problem) -> float:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 STORED_SHARE, DEPENDENCE_SHARE = Fraction(1, 2), Fraction(1, 8)
 
 DRAWING_LOSS = Decimal(2) ** -60  # of a uniform word among those of a value
-_FINGERPRINTS = 1 << 64
 
 
 def step_loss(plan: RetrievalPlan) -> Decimal:
@@ -56,20 +55,20 @@ def delta_events(plan: RetrievalPlan) -> dict[str, Fraction]:
     if defect > MOST_DEFECT:
         raise AssertionError("the system is too small for its keys")
     dependent = system.dependence / (1 - defect) ** 2
-    if problem.keep_keys:  # a key may have the fingerprint of another one
-        dependent += Fraction(system.keys, _FINGERPRINTS)
+    same = problem.collision(problem.parts * system.keys)  # two keys of any part have the same fingerprint
     no_seed = defect**MOST_REDRAWS
     if not isinstance(buckets, CutGaussian):
         stored = (
             buckets.step_delta if isinstance(buckets, CutGeometric) else buckets.noise.at_least(buckets.threshold - 1)
         )
+        dependent += same / problem.moved_keys
         return {"stored": stored, "dependent": dependent, "no seed": no_seed, "overflow": _overflow(plan)}
     user = UserBounds.of(problem)
     assert isinstance(problem.sizing_noise, CutGaussian)
     noise = gaussian.noise_delta(problem.epsilon, user, buckets, problem.sizing_noise)
     return {
         "noise": Fraction(noise),
-        "dependent": 2 * user.keys * dependent,
+        "dependent": 2 * user.keys * dependent + same,
         "no seed": touched_parts(problem) * no_seed,
         "overflow": _overflow(plan),
     }

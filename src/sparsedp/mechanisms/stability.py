@@ -95,7 +95,9 @@ class StabilityPlan(TablePlan):
     @cached_property
     def exact_delta(self) -> Fraction:
         stage = self.stage
-        return Fraction(stage.delta(self.problem.epsilon)) if isinstance(stage, GaussianStage) else stage.delta
+        if isinstance(stage, GaussianStage):
+            return Fraction(stage.delta(self.problem.epsilon)) + self.problem.collision(0)
+        return stage.delta
 
     def simulate(self, count: int, samples: int) -> Estimates:
         if isinstance(self.stage, StableStage):

@@ -141,17 +141,22 @@ class NamedSums(Sums):
 def distinct_rows(ids: Words, keys: Any) -> Rows:
     """The rows ascending by id, or `InputError` if a key has several; only rows with equal ids can
     share a key.
+
+    Those are in the order of their keys: which of them comes first must not depend on other rows.
     """
     ids, rows = _native.sort_pairs(ids, np.arange(len(ids), dtype=np.int64))
     same = ids[1:] == ids[:-1]
     if same.any():
         shared = np.union1d(np.flatnonzero(same), np.flatnonzero(same) + 1)
         seen: dict[bytes, int] = {}
-        for row, key in zip(rows[shared].tolist(), take(keys, rows[shared]), strict=True):
-            first = seen.setdefault(canonical(key), row)
+        names = [canonical(key) for key in take(keys, rows[shared])]
+        for row, name in zip(rows[shared].tolist(), names, strict=True):
+            first = seen.setdefault(name, row)
             if first != row:
                 both = f"at positions {min(first, row)} and {max(first, row)}"
                 raise InputError(f"the same key occurs {both}; to keep keys, sum the values of each key first")
+        order = sorted(range(len(names)), key=lambda at: (int(ids[shared[at]]), names[at]))
+        rows[shared] = rows[shared[order]]
     return rows
 
 

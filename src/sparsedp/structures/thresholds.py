@@ -271,7 +271,8 @@ class GaussianStage:
         named = self.noise.at_least(self.threshold - self.per_key)
         if self.signed:
             named += self.noise.at_least(self.threshold + self.per_key)
-        return naming_delta(epsilon, Moved(self.noise, self.keys, self.per_key), float(named), self.signed, enough)
+        # Neighbours may each have keys that the other one lacks, whatever their signs.
+        return naming_delta(epsilon, Moved(self.noise, self.keys, self.per_key), float(named), True, enough)
 
     def select(
         self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0
