@@ -22,12 +22,13 @@ from sparsedp.mechanisms.support import OVERFLOW_SHARE, SupportSize
 from sparsedp.planning.drafts import draft
 from sparsedp.planning.request import Request
 from sparsedp.privacy.contributions import Contribution
+from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import Randomness
 from sparsedp.releasing.cells import Sums
 from sparsedp.releasing.parts import PartWork
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-6, 5), (20.0, 1e-13, 1), (5.0, 1e-12, 4)])
+@pytest.mark.parametrize(("epsilon", "delta", "sensitivity"), [(1.0, 1e-6, 5), (10.0, 1e-13, 3), (5.0, 1e-12, 4)])
 def test_whatever_the_number_of_keys_decides_the_release_states_all_of_epsilon_and_delta(
     epsilon: float, delta: float, sensitivity: int
 ) -> None:
@@ -43,10 +44,10 @@ def test_whatever_the_number_of_keys_decides_the_release_states_all_of_epsilon_a
 
 def test_the_overflow_of_a_number_has_a_share_of_delta_that_no_mechanism_uses() -> None:
     # Mutant: tight-alp with all of δ beside the chance that a number is too small.
-    drafted = draft(Request(epsilon=1.0, delta=1e-6, sensitivity=3))
+    drafted = draft(Request(epsilon=1.0, delta=1e-6, sensitivity=5))
     few, many = drafted.finish([1]), drafted.finish([10**5])
     assert isinstance(many, RetrievalPlan)
-    overflow = many.step_delta_parts["overflow"]
+    overflow = many.delta_events["overflow"]
     stage: Any = few
     assert overflow <= OVERFLOW_SHARE * Fraction(1e-6)
     assert stage.stage.delta + overflow <= Fraction(1e-6)
@@ -60,7 +61,7 @@ def test_rounded_values_leave_no_choice() -> None:
 
 
 def test_auto_takes_tight_alp_where_retrieval_finds_no_plan() -> None:
-    release = sparsedp.release({"a": 3}, epsilon=1e-3, delta=0.3)
+    release = sparsedp.release({"a": 3}, epsilon=20.0, delta=2e-14, sensitivity=300)  # of more than 64 bits
     assert release.mechanism == "tight-alp"
 
 
@@ -97,6 +98,7 @@ def test_numbers_of_each_part_are_of_format_1_only(tmp_path: Path) -> None:
     release = sparsedp.release({"a": 3}, epsilon=1.0, delta=1e-6, nonzero=50, mechanism="retrieval")
     assert isinstance(release.plan, RetrievalPlan)
     problem = release.plan.problem
+    assert isinstance(problem.sizing_noise, TwoSided)
     bare = replace(problem, sizing_noise=None, sizing_keys=None, sizing_loss=0 * problem.sizing_loss, bounded=False)
     plan = replace(release.plan, problem=bare, count_noise=problem.sizing_noise)
     with pytest.raises(FormatError, match="format 1 may state the number of keys"):

@@ -41,7 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "pure": {},
     "delta": {"delta": 1e-6, "mechanism": "tight-alp"},
     "parts": {"parts": 3},
-    "kept keys": {"delta": 1e-6, "keep_keys": True},
+    "kept keys": {"delta": 1e-6, "keep_keys": True, "mechanism": "tight-alp"},
 }
 
 

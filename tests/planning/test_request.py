@@ -18,8 +18,8 @@ from sparsedp import ParameterError
 from sparsedp.counting.request import Counting
 from sparsedp.mechanisms import MECHANISMS, MechanismOptions, layouts
 from sparsedp.mechanisms.alp import AlpPlan
-from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.planning.request import Request
+from sparsedp.structures.linear_system import LinearSystem
 
 REQUEST = {field.name for field in fields(Request)} - {"options", "contribution"}
 COUNTING = {field.name: field.default for field in fields(Counting)}
@@ -134,12 +134,14 @@ def test_a_ladder_is_searched_once_for_a_release(
 
 def test_a_system_is_searched_once_for_a_public_size(monkeypatch: pytest.MonkeyPatch) -> None:
     searched = []
-    planned = RetrievalPlan._planned
+    smallest = LinearSystem.smallest
 
     def watched(*given: Any) -> Any:
         searched.append(given)
-        return planned(*given)
+        return smallest(*given)
 
-    monkeypatch.setattr(RetrievalPlan, "_planned", watched)
-    sparsedp.release(COUNTS, epsilon=1.0, delta=1e-6, nonzero=500, mechanism="retrieval")
-    assert len(searched) == 1
+    monkeypatch.setattr(LinearSystem, "smallest", watched)
+    for noise in ("geometric", "gaussian"):
+        sparsedp.release(COUNTS, epsilon=1.0, delta=1e-6, nonzero=500, mechanism="retrieval", noise=noise)
+        assert len(searched) == 1
+        searched.clear()

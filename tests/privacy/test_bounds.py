@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from sparsedp.experiments.simulation import simulate_errors
 from sparsedp.mechanisms.threshold import worst_thresholded_error
 from sparsedp.privacy import bounds
 from sparsedp.privacy.bounds import AlpBounds
+from sparsedp.privacy.cut_laws import CutGeometric
+from sparsedp.privacy.laws import TwoSided
 
 
 def test_the_papers_own_figures() -> None:
@@ -69,7 +72,8 @@ def test_the_worst_error_of_a_threshold_is_found(rate: float, threshold: int) ->
     worst = max(
         float((chance * np.where(x + noise >= threshold, np.abs(noise), x)).sum()) for x in range(2 * threshold)
     )
-    assert worst_thresholded_error(rate, threshold) == pytest.approx(worst, rel=0.01)
+    for law in (TwoSided.with_rate(Decimal(str(rate))), CutGeometric(64, Decimal(str(rate)))):
+        assert worst_thresholded_error(law, threshold) == pytest.approx(worst, rel=0.01)
 
 
 @pytest.mark.parametrize("mechanism", ["laplace", "threshold", "stability", "compact", "alp", "threshold-alp"])

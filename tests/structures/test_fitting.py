@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,11 @@ from sparsedp.mechanisms.fitted import fit_prior, posterior_of_noisy
 from sparsedp.mechanisms.leftover import not_stored
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
+from sparsedp.privacy.cut_laws import CutLaw
+from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import reproducible_for_tests
 from sparsedp.structures import fitting
+from sparsedp.structures.buckets import NoiseBuckets
 from sparsedp.structures.decoding import poisson_load
 from sparsedp.structures.fitting import Cells, Evidence, Size, Stored, count_grid, fit_keys, quantiles, tilted
 from sparsedp.structures.ladder import Ladder
@@ -292,10 +296,15 @@ def test_posteriors_of_noisy_values_are_those_of_the_noise() -> None:
     """Mutant: values below 0 are not an outcome."""
     plan = released(heavy(), "retrieval", 1e-6).plan
     assert isinstance(plan, RetrievalPlan)
-    noise, threshold = plan.buckets.noise, plan.buckets.threshold
-    posterior = posterior_of_noisy(plan.problem, noise, threshold, np.array([400, 900]), 2e4)
-    unstored = not_stored(StableStage(noise, threshold, 1, Fraction(1)), posterior.grid[1:])
+    law = plan.buckets
+    assert isinstance(law, CutLaw)
+    posterior = posterior_of_noisy(plan.problem, law, np.array([400, 900]), 2e4)
+    unstored = [1 - float(law.at_least(law.threshold - count)) for count in posterior.grid[1:].tolist()]
     assert np.allclose(posterior.joint[1:].sum(axis=1), unstored)
+    older = NoiseBuckets(TwoSided.with_rate(Decimal("0.9")), -20, 21, 48)  # of files from before
+    posterior = posterior_of_noisy(plan.problem, older, np.array([400, 900]), 2e4)
+    expected = not_stored(StableStage(older.noise, 21, 1, Fraction(1)), posterior.grid[1:])
+    assert np.allclose(posterior.joint[1:].sum(axis=1), expected)
 
 
 def test_zeros_have_a_share_of_every_prior() -> None:
