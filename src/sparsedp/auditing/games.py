@@ -17,6 +17,7 @@ import numpy.typing as npt
 from .. import _native
 from ..mechanisms import Arrays, Parts, Plan, tables_of
 from ..mechanisms.alp import AlpPlan
+from ..mechanisms.problem import GAUSSIAN
 from ..mechanisms.threshold_alp import ThresholdAlpPlan
 from ..mechanisms.tight_alp import TightAlpPlan
 from ..releasing.published import Release
@@ -73,6 +74,17 @@ def difference(views: Views) -> Views:
     return apart
 
 
+def added(views: Views) -> Views:
+    """The sum of all answers, on which the loss of Gaussian noise depends."""
+    whole: Views = np.round(views.sum(axis=1), 6)
+    return whole
+
+
+def added_with_signs(views: Views) -> Views:
+    """The same for counts that move in turn up and down."""
+    return added(views * (-1.0) ** np.arange(views.shape[1]))
+
+
 def games_for(plan: Plan) -> Iterator[Game]:
     """The games against a mechanism; thresholds and level boundaries are read off its plan, which
     is public.
@@ -85,11 +97,24 @@ def games_for(plan: Plan) -> Iterator[Game]:
     yield Game("two keys, is their noise the same?", (high, high), (high + 1, high), difference)
     yield Game("two releases, is their noise the same?", (high,), (high + 1,), difference, twice=True)
     yield Game("stored, and what is left in its place", (1,), (2,), alone, whole=True)
-    yield Game("three keys that appear together", (0, 0, 0), (1, 1, 1), together, {"sensitivity": 3})
-    yield Game("one count moves to another key", (1, 0), (0, 1), together, {"sensitivity": 2})
+    if not plan.problem.gaussian:  # which is for users, below
+        yield Game("three keys that appear together", (0, 0, 0), (1, 1, 1), together, {"sensitivity": 3})
+        yield Game("one count moves to another key", (1, 0), (0, 1), together, {"sensitivity": 2})
     yield Game("0 or 1 in a crowd", (0,), (1,), alone, crowd=(1, 3, 9, 200))
     yield Game("the sign of 1", (0,), (1,), alone, {"signed": True})
     yield Game("from -1 to 0", (-1,), (0,), alone, {"signed": True})
+    if GAUSSIAN in plan.noises and plan.problem.delta > 0:
+        yield from _games_of_a_user()
+
+
+def _games_of_a_user() -> Iterator[Game]:
+    """A user with three keys, and Gaussian noise."""
+    user = {"max_keys_per_user": 3, "noise": GAUSSIAN}
+    yield Game("three keys of a user appear", (0, 0, 0), (1, 1, 1), added, user)
+    yield Game("three names of a user appear", (0, 0, 0), (1, 1, 1), together, user)
+    yield Game("three keys of a user move", (200, 200, 200), (201, 201, 201), added, user)
+    yield Game("keys of a user appear and vanish", (0, 1, 0), (1, 0, 1), added_with_signs, user)
+    yield Game("keys of a user, of both signs", (0, 0, 0), (1, -1, 1), added_with_signs, {**user, "signed": True})
 
 
 def _threshold(plan: Plan) -> int:
