@@ -101,7 +101,7 @@ def half_of_the_noise(patch: Patch) -> None:
 )
 def test_mutants_are_refuted(mechanism: str, mutant: Callable[[Patch], None], monkeypatch: Patch) -> None:
     mutant(monkeypatch)
-    assert same_audit(mechanism, 50_000, epsilon=0.4).refuted
+    assert same_audit(mechanism, 200_000, epsilon=0.4).refuted
     for cache in (gaussian._planned, gaussian._stage):
         cache.cache_clear()
 
