@@ -80,7 +80,7 @@ def test_stability_stores_like_opendps_laplace_threshold() -> None:
     keys, count = 100_000, 3
     with reproducible_for_tests(14):
         release = sparsedp.release(
-            (np.arange(keys), np.full(keys, count)), epsilon=0.5, delta=0.05, mechanism="stability"
+            (np.arange(keys), np.full(keys, count)), epsilon=0.5, delta=0.05, mechanism="stability", noise="geometric"
         )
     assert isinstance(release.plan, StabilityPlan)
     domain = dp.map_domain(dp.atom_domain(T="i64"), dp.atom_domain(T="i64"))

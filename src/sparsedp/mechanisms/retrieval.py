@@ -9,7 +9,8 @@ Gaussian noise all of `composed_delta`) and of three events that concern hash se
 number of keys, never values: a row depends on others, the array is too small for the keys, no seed
 gives independent rows. That number sets the size of the array, so that every key has its place; or a
 public `nonzero` does, and with more keys the array is not filled, which costs only accuracy. Proof:
-docs/privacy.md, "Retrieval". Exact test: tests/mechanisms/test_exact_retrieval.py.
+docs/privacy.md, "Retrieval". Exact tests: tests/mechanisms/test_exact_retrieval.py and
+test_exact_gaussian.py.
 
 Every key, present or not, is answered with the error of noise at (almost) the full ε.
 """

@@ -5,7 +5,7 @@ Guarantee: (ε, δ)-differential privacy for neighbours at ℓ1 distance `sensit
 computed exactly from the integer thresholds, and δ is the probability that a key that a neighbour
 lacks is stored. With Gaussian noise neighbours differ in at most `max_keys_per_user` keys by at most
 `max_per_key` each, and δ is an upper bound at the requested ε. Proof: docs/privacy.md, "Stability"
-and "Gaussian names". Exact test: tests/mechanisms/test_exact_threshold.py.
+and "Gaussian names". Exact tests: tests/mechanisms/test_exact_threshold.py, test_exact_names.py.
 """
 
 from __future__ import annotations
