@@ -18,7 +18,7 @@ from sparsedp import ParameterError
 from sparsedp.counting.request import Counting
 from sparsedp.mechanisms import MECHANISMS, MechanismOptions, layouts
 from sparsedp.mechanisms.alp import AlpPlan
-from sparsedp.mechanisms.retrieval import RetrievalPlan
+from sparsedp.mechanisms.retrieval import _shortest_law
 from sparsedp.planning.request import Request
 
 REQUEST = {field.name for field in fields(Request)} - {"options", "contribution"}
@@ -132,14 +132,8 @@ def test_a_ladder_is_searched_once_for_a_release(
     assert len(searched) == 1
 
 
-def test_a_system_is_searched_once_for_a_public_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    searched = []
-    planned = RetrievalPlan._planned
-
-    def watched(*given: Any) -> Any:
-        searched.append(given)
-        return planned(*given)
-
-    monkeypatch.setattr(RetrievalPlan, "_planned", watched)
+def test_a_law_is_searched_once_for_a_public_size() -> None:
+    # Catches a draft and a plan that each try all numbers of bits.
+    _shortest_law.cache_clear()
     sparsedp.release(COUNTS, epsilon=1.0, delta=1e-6, nonzero=500, mechanism="retrieval")
-    assert len(searched) == 1
+    assert _shortest_law.cache_info().misses == 1
