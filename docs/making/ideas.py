@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from itertools import accumulate
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -73,8 +72,8 @@ def bucket_edges() -> tuple[list[int], Curve]:
     """Noisy values, and where the bucket of each begins in the numbers below 1, and the last ends."""
     plan = sparsedp.plan(1.0, 1e-9, nonzero=100_000, mechanism="retrieval")
     assert isinstance(plan, RetrievalPlan)
-    widths = [width / (1 << plan.buckets.bits) for width in plan.buckets.widths]
-    return [plan.buckets.lowest + i for i in range(len(widths))], [0.0, *accumulate(widths)]
+    law = plan.buckets
+    return list(range(-law.reach, law.reach + 1)), [0.0, *(end / (1 << law.bits) for end in law.ends)]
 
 
 SLOTS = [83, 201, 14, 96, 177, 58, 240, 122, 35, 219, 164, 71]

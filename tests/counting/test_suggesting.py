@@ -105,8 +105,8 @@ def assert_moved_by_one_user(with_user: Any, without: Any) -> None:
 def test_a_user_moves_one_class_by_one_and_the_sums_by_the_sampled_keys(
     user: str, key: str, suffix: str, tmp_path: Path
 ) -> None:
-    """Catches rows counted in place of keys, a sample that is not each user's own, keys sampled without
-    a limit, a class that is one too high, and a hash that takes other bytes than those of `count`.
+    """Catches rows counted in place of keys, a sample that is not each user's own, keys sampled
+    without a limit, a class that is one too high, and a hash of other bytes than those of `count`.
     """
     if suffix == ".csv" and "bytes" in (user, key):
         pytest.skip("CSV files have no bytes")
@@ -187,7 +187,7 @@ def test_no_output_has_more_than_the_stated_loss(first: int, second: int) -> Non
 
 def test_the_stated_loss_is_attained() -> None:
     """By a user whose keys are in 16 sums. Catches a loss for one key more than are sampled."""
-    for word_bits, near in ((8, 0.8), (16, 0.99), (64, 1 - 1e-9)):
+    for word_bits, near in ((8, 0.8), (16, 0.98), (64, 1 - 1e-9)):
         users, sums = (TwoSided.with_rate(Decimal(rate), word_bits) for rate in ("0.5", "0.2"))
         stated = exp_up(Decimal(Spending(1.0, 0.0, users, sums).spent))
         one_user, one_sum = (worst_ratio(moved(law, 1), moved(law, 0)) for law in (users, sums))
@@ -195,8 +195,8 @@ def test_the_stated_loss_is_attained() -> None:
 
 
 def test_what_is_published_has_noise_of_its_laws() -> None:
-    """Catches laws that are swapped, noise that only one list has, and noise that both share: the share
-    of noisy values that stay is known exactly. False alarms: 10⁻⁷ for each of four checks (Hoeffding).
+    """Catches laws that are swapped, noise that only one list has, and noise that both share: how many
+    values stay is known. False alarms: 10⁻⁷ for each of five checks (Hoeffding).
     """
     laws = [TwoSided.with_rate(Decimal(rate)) for rate in ("0.7", "0.1")]
     draws = 20_000
@@ -226,7 +226,7 @@ def test_a_suggestion_spends_its_share_and_leaves_the_rest(epsilon: float, share
 
 
 def test_no_share_is_overspent_or_infinite() -> None:
-    """Catches a rate beyond all laws: so little that 10⁻⁶ was exceeded, so much that ε was infinite."""
+    """Catches rates beyond all laws: the smallest overspent, and the largest had an infinite ε."""
     for epsilon, share in ((1e-6, 1e-6), (1e-6, 0.07), (1.0, 1e-6)):
         with pytest.raises(ParameterError, match="epsilon × share is too small"):
             Spending.of(epsilon, 0.0, share)
@@ -249,7 +249,7 @@ def lists_of(keys_of: list[list[int]]) -> tuple[Any, Any]:
 
 
 def mean_errors(keys_of: list[list[int]], noises: list[float]) -> list[float]:
-    """The mean error of the key of a random pair, for each bound: noise, and the counts that are cut."""
+    """The mean error of the key of a random pair, for each bound: noise, and what is cut."""
     true, pairs = np.bincount(np.concatenate(keys_of)), sum(map(len, keys_of))
     errors = []
     for bound, noise in zip(GRID, noises, strict=True):
@@ -275,7 +275,8 @@ def people(sizes: Any, seed: int) -> list[list[int]]:
 @pytest.mark.parametrize("kind", ["alike", "uneven"])
 def test_without_noise_the_choice_is_the_best_bound_or_nearly(kind: str, noise: float) -> None:
     """Catches squares of sums that are not scaled by what is sampled, classes that are shifted, and an
-    error without the counts that are cut.
+    error without the counts that are cut. A class is all that is known of a user, which costs up to
+    1.3 where all users have the same number of keys.
     """
     generator = np.random.default_rng(3)
     sizes = np.full(1500, 30) if kind == "alike" else np.clip(generator.lognormal(2.5, 1, 1500), 1, 900).astype(int)
@@ -283,7 +284,7 @@ def test_without_noise_the_choice_is_the_best_bound_or_nearly(kind: str, noise: 
     noises = [noise * bound for bound in GRID]
     made = choose(*lists_of(keys_of), exact_budget(), noises)
     errors = mean_errors(keys_of, noises)
-    assert errors[GRID.index(made.max_keys_per_user)] <= 1.2 * min(errors)
+    assert errors[GRID.index(made.max_keys_per_user)] <= (1.3 if kind == "alike" else 1.2) * min(errors)
     assert [choice.max_keys_per_user for choice in made.choices] == list(GRID)
     assert made.choices[-1].kept == pytest.approx(1)
 
@@ -313,13 +314,13 @@ def test_noise_in_empty_classes_does_not_win(monkeypatch: pytest.MonkeyPatch) ->
     keys than all others. Catches estimates that believe it (the mutant below is one).
     """
     keys_of = [[user * 8 % 40 + at for at in range(8)] for user in range(4000)]
-    assert set(chosen_with_noise(keys_of, 40)) == {8}
+    assert set(chosen_with_noise(keys_of, 40)) <= {8, 11, 16, 23}
 
     def believing(classes: Any, spread: float) -> Any:
         return np.cumsum(np.maximum(classes, 0)[::-1].astype(np.float64))[::-1]
 
     monkeypatch.setattr(suggesting, "_at_least", believing)
-    assert max(chosen_with_noise(keys_of, 40)) > 8
+    assert max(chosen_with_noise(keys_of, 40)) > 23
 
 
 def test_nobody_is_no_reason_to_fail(tmp_path: Path) -> None:

@@ -196,7 +196,7 @@ def suggested(
 
 
 def habits(source: object, counting: Counting) -> tuple[Integers, Integers]:
-    """The numbers of users of the classes and the sums of counts, without noise: not to be published."""
+    """The numbers of users and the sums of counts, without noise: not to be published."""
     with opened(source, counting) as query:
         found = run(query.table, query.habits_sql(SAMPLED_KEYS, SUMS))
         if any(found.column("bad").to_pylist()):
@@ -301,7 +301,8 @@ def _spread(at_least: Floats) -> tuple[Floats, Floats]:
     below = np.append(at_least[1:], 0.0)
     own = at_least - below
     share = (np.arange(_POINTS) + 0.5) / _POINTS  # of the users of a class that have fewer keys
-    gone = 1 - own / np.maximum(at_least, 1e-9)
+    # If nearly all of them end here, a power law would put them all at the beginning of the class.
+    gone = np.maximum(1 / _POINTS, 1 - own / np.maximum(at_least, 1e-9))
     width = np.append(first[1:], 2 * first[-1]) / first
     power = -np.log(np.clip(gone, 1e-6, 1 - 1e-6)) / np.log(width)
     left = np.clip(1 - share * (1 - gone)[:, None], 1e-6, 1.0)
