@@ -107,7 +107,7 @@ def test_from_a_table_to_a_release_and_back(run: Callable[..., Any], visits: Pat
 
 def test_json_tells_what_was_written(visits: Path) -> None:
     report = json.loads(run(*RELEASE, "-o", "v.sparsedp", "--json", "--quiet", "--delta", "1e-9").stdout)
-    assert (report["mechanism"], report["filled"], report["overload"]) == ("tight-alp", True, None)
+    assert (report["mechanism"], report["filled"], report["overload"]) == ("retrieval", True, None)
     assert report["output"] == "v.sparsedp"
     assert "up to an extra probability of" in report["guarantee"]
 

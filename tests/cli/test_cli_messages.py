@@ -284,7 +284,6 @@ def test_what_the_system_refuses_names_files_that_are_there() -> None:
         ("--step", "1e-300"),
         ("--nonzero", "1e300"),
         ("--domain", "1e300"),
-        ("--delta", "0.9999999999999999", "--epsilon", "0.1", "--sensitivity", 2, "--mechanism", "retrieval"),
         ("--delta", "1e-300", "--mechanism", "retrieval"),
         ("--delta", "1e-320", "--mechanism", "retrieval", "--sensitivity", "1e6"),
     ],
@@ -318,6 +317,7 @@ def without(*packages: str) -> list[str]:
     ("package", "arguments"),
     [
         ("matplotlib", ("audit", "--runs", "1e9", "--plot", "a.png")),
+        ("matplotlib", ("suggest", "no.csv", "--key", "k", "--user", "u", "--epsilon", "1", "--plot", "a.png")),
         ("matplotlib", ("reproduce",)),
         ("flint", ("reproduce",)),
         ("flint", ("audit", "--mechanism", "all", "--runs", "1e9")),

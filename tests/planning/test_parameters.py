@@ -157,12 +157,14 @@ EXPORTED = {
     "ReproducibleReleaseError",
     "SparseDPError",
     "SpentError",
+    "Suggestion",
     "compare",
     "count",
     "error_curves",
     "load",
     "plan",
     "release",
+    "suggest",
     "verify",
 }
 
@@ -207,6 +209,9 @@ def test_no_argument_of_a_release_sets_its_seed_or_its_randomness() -> None:
         *("counts", "epsilon", "delta", "mechanism", "nonzero", "total", "upper", "domain"),
         *(
             "sensitivity",
+            "max_keys_per_user",
+            "max_per_key",
+            "noise",
             "step",
             "signed",
             "parts",

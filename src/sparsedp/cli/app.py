@@ -205,7 +205,7 @@ Delta: TypeAlias = Annotated[
     Fraction, _number("How likely ε may fail: 0 is pure privacy; 1e-9 reduces the error.", "--delta", "-d")
 ]
 Noise: TypeAlias = Annotated[
-    str, _option("geometric or gaussian (which suits users with many keys and needs δ > 0), or auto.", "--noise")
+    str, _option("Geometric or gaussian (which suits users with many keys and needs δ > 0), or auto.", "--noise")
 ]
 Mechanism: TypeAlias = Annotated[str, _option("The name of a mechanism (see compare), or auto.", "--mechanism")]
 Nonzero: TypeAlias = Annotated[

@@ -125,7 +125,7 @@ def release(
     asked = as_arguments(locals())
     from ..budget.spending import Account
     from ..counting.request import Counting
-    from ..counting.suggesting import DEFAULT_SHARE, Spending, suggested
+    from ..counting.suggesting import DEFAULT_SHARE, Spending, check_user, suggested
     from ..planning.drafts import draft
     from ..planning.request import Request
     from .budget import check_budget, open_ledger
@@ -142,6 +142,8 @@ def release(
         asked["max_keys_per_user"] = number(max_keys_per_user)
     # The parameters are checked before the table is read.
     counting = Counting.of(asked)
+    if budget is not None:
+        check_user(counting)
     options = {"options": mechanism_options(option)}
     drafted = draft(Request.of(asked | counting.bounds | options))
     if user is None:

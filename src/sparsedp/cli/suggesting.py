@@ -75,14 +75,15 @@ def suggest(
     to come, of which --share is spent here. A release with --max-keys-per-user auto does both.
     """
     asked = as_arguments(locals())
-    from .._util.plotting import figure_class
     from ..budget.spending import Account
     from ..counting.request import Counting
     from ..counting.suggesting import Spending, suggested
     from .budget import check_budget, open_ledger
 
     if plot is not None:
-        figure_class()  # or its error, before anything is spent
+        from ..auditing import check_plot
+
+        check_plot(plot)  # before anything is spent
     counting = Counting.of(asked | {"max_keys_per_user": 1})
     budget = Spending.of(float(epsilon), float(delta), float(share))
     account = None if ledger is None else Account(open_ledger(ledger), dataset, "suggest")
@@ -90,9 +91,9 @@ def suggest(
         check_budget(account, budget.spent, 0.0)
     wanted = {"mechanism": mechanism, "noise": noise, "max_per_key": max_per_key}
     made = suggested(source, counting, budget, wanted, account)
+    show(as_json(made)) if json else print(made, flush=True)  # first: it is paid for, whatever becomes of the plot
     if plot is not None:
         made.plot(plot)
-    show(as_json(made)) if json else print(made)
 
 
 def as_json(made: Suggestion) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, 
 from ..errors import ParameterError
 from ..planning.drafts import predicted_noise
 from ..planning.request import Request
-from ..privacy.laws import TwoSided, float_up, precise, to_decimal
+from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, float_up, precise, to_decimal
 from ..privacy.neighbours import HEADROOM
 from ..privacy.numbers import check_epsilon, positive_fraction
 from ..privacy.randomness import Randomness, fresh_randomness, two_sided
@@ -89,8 +89,8 @@ class Suggestion:
 
     @property
     def left(self) -> float:
-        """What is left of ε for the release."""
-        return self.asked - self.epsilon
+        """What is left of ε for the release, rounded down."""
+        return _rest(self.asked, self.epsilon)
 
     def plot(self, path: str | os.PathLike[str]) -> None:
         """Draw error and noise against the bound into an image file (PNG, SVG or PDF, by its
@@ -159,8 +159,12 @@ class Spending:
                 positive_fraction("share", share)
             )
             users = whole * to_decimal(positive_fraction("share", USERS_SHARE))
-            laws = (users * HEADROOM, (whole - users) * HEADROOM / SAMPLED_KEYS)
-        return cls(float(epsilon), float(delta), *map(TwoSided.with_rate, laws))
+            rates = (users, (whole - users) / SAMPLED_KEYS)
+            laws = [TwoSided.with_rate(min(rate, LARGEST_STEP_LOSS) * HEADROOM) for rate in rates]
+        made = cls(float(epsilon), float(delta), *laws)
+        if to_decimal(positive_fraction("epsilon", made.spent)) > whole:  # no law has so little loss
+            raise ParameterError(f"epsilon × share is too small for any noise, got {epsilon} × {share}; use more")
+        return made
 
     @property
     def spent(self) -> float:
@@ -171,26 +175,42 @@ class Spending:
     @property
     def left(self) -> float:
         """What is left for the release, rounded down."""
-        return math.nextafter(self.epsilon - self.spent, 0.0)
+        return _rest(self.epsilon, self.spent)
+
+
+def _rest(epsilon: float, spent: float) -> float:
+    """ε without what is spent; the two never add up to more than ε."""
+    return math.nextafter(epsilon - spent, 0.0)
 
 
 def suggested(
     source: object, counting: Counting, budget: Spending, asked: Mapping[str, Any], account: Account | None
 ) -> Suggestion:
     """The suggestion for parameters that have been checked."""
-    if counting.user is None:
-        raise ParameterError("user must be given: without users there is nothing to bound")
+    check_user(counting)
     noises = _noises(budget, asked)  # before the table is read: it refuses what no release could have
-    with opened(source, counting) as query:
-        habits = run(query.table, query.habits_sql(SAMPLED_KEYS, SUMS))
-        if any(habits.column("bad").to_pylist()):
-            query.refuse()
-    users, at, numbers = (habits.column(name).to_numpy() for name in ("users", "at", "n"))
-    classes = np.bincount(_class_of(at[users]), numbers[users], len(CLASSES)).astype(np.int64)
-    sums = np.bincount(at[~users], numbers[~users], SUMS).astype(np.int64)
+    classes, sums = habits(source, counting)
     with spending(account, budget.spent, 0.0, LABEL):
         published = publish(classes, sums, budget, fresh_randomness())
     return choose(*published, budget, noises)
+
+
+def habits(source: object, counting: Counting) -> tuple[Integers, Integers]:
+    """The numbers of users and the sums of counts, without noise: not to be published."""
+    with opened(source, counting) as query:
+        found = run(query.table, query.habits_sql(SAMPLED_KEYS, SUMS))
+        if any(found.column("bad").to_pylist()):
+            query.refuse()
+    users, at, numbers = (found.column(name).to_numpy() for name in ("users", "at", "n"))
+    classes = np.bincount(_class_of(at[users]), numbers[users], len(CLASSES)).astype(np.int64)
+    sums = np.bincount(at[~users], numbers[~users], SUMS).astype(np.int64)
+    return classes, sums
+
+
+def check_user(counting: Counting) -> None:
+    """Refuse a table without users."""
+    if counting.user is None:
+        raise ParameterError("user must be given: without users there is nothing to bound")
 
 
 def _class_of(keys: Integers) -> Integers:
@@ -245,7 +265,8 @@ def _at_least(classes: Integers, spread: float) -> Floats:
     alone.
 
     Classes of many keys weigh most, and the noise of empty ones would outweigh all others. So beyond
-    the last class from which on there are clearly users, their numbers fall as they did before it.
+    the last class from which on there are clearly users, their numbers fall as they did before it, and
+    are not above what is published by more than its noise.
     """
     # How many users have at least as many keys as those of each class.
     at_least = np.cumsum(classes[::-1].astype(np.float64))[::-1]
@@ -267,7 +288,8 @@ def _at_least(classes: Integers, spread: float) -> Floats:
     fall = min(_MOST_TAIL, falls[-1]) if last else 0.0
     while len(tail) < len(classes) - last:
         fall *= steeper
-        tail.append(tail[-1] * fall)
+        at = last + len(tail)
+        tail.append(min(tail[-1] * fall, max(at_least[at], 0.0) + noise[at]))
     return np.concatenate([smooth[:-1], tail])
 
 
@@ -279,7 +301,8 @@ def _spread(at_least: Floats) -> tuple[Floats, Floats]:
     below = np.append(at_least[1:], 0.0)
     own = at_least - below
     share = (np.arange(_POINTS) + 0.5) / _POINTS  # of the users of a class that have fewer keys
-    gone = 1 - own / np.maximum(at_least, 1e-9)
+    # If nearly all of them end here, a power law would put them all at the beginning of the class.
+    gone = np.maximum(1 / _POINTS, 1 - own / np.maximum(at_least, 1e-9))
     width = np.append(first[1:], 2 * first[-1]) / first
     power = -np.log(np.clip(gone, 1e-6, 1 - 1e-6)) / np.log(width)
     left = np.clip(1 - share * (1 - gone)[:, None], 1e-6, 1.0)

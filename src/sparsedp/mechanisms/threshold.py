@@ -158,6 +158,10 @@ class ThresholdPlan(TablePlan):
     def expected_zeros(self) -> float:
         return float(self.stored_zeros)
 
+    def faults(self) -> Iterator[str]:
+        if self.stage.domain != self.problem.domain:  # a δ that was granted is not used
+            yield STAGE_MISFIT
+
     def simulate(self, count: int, samples: int) -> Estimates:
         noisy = count + self.stage.noise.spread(samples)
         return self.clamp(np.where(noisy >= self.stage.threshold, noisy, 0).astype(np.float64))
