@@ -90,9 +90,7 @@ class Plan(ABC):
 
     @classmethod
     def check(cls, problem: Problem, **options: Any) -> None:
-        """`ParameterError` for what `create` would refuse, without searching for the best plan if
-        there is a search.
-        """
+        """`ParameterError` for what `create` would refuse, without a search for the best plan."""
         cls.create(problem, **options)
 
     @property
@@ -103,9 +101,7 @@ class Plan(ABC):
     @property
     @abstractmethod
     def cells_nbytes(self) -> float | None:
-        """Expected bytes of one release of non-negative counts; None when it depends on an unknown
-        size.
-        """
+        """Expected bytes of one release of counts; None when it depends on an unknown size."""
 
     @property
     @abstractmethod
