@@ -118,8 +118,10 @@ class RetrievalPlan(DivisiblePlan):
     def figure_of_noise(cls, problem: Problem) -> float:
         """The mean error, about."""
         if problem.gaussian:
-            delta = gaussian.NOISE_SHARE * Fraction(problem.delta)
-            return GaussianNoise.plan(problem, delta, counted=True).counts.mean_size
+            delta = Fraction(problem.delta)
+            if 2 * problem.collision(0) > gaussian.DEPENDENCE_SHARE * delta:
+                raise ParameterError(SAME_FINGERPRINT.format(problem.delta))
+            return GaussianNoise.plan(problem, gaussian.NOISE_SHARE * delta, counted=True).counts.mean_size
         return geometric_mean_error(float(problem.step_budget) * (1 - planned_share(problem)))
 
     def counted(self, noisy: list[int]) -> RetrievalPlan:
