@@ -304,7 +304,7 @@ def chosen_with_noise(keys_of: list[list[int]], seeds: int) -> list[int]:
     chosen = []
     for seed in range(seeds):
         with reproducible_for_tests(seed):
-            published = publish(*lists, budget, suggesting.fresh_randomness())
+            published = publish(*lists, budget, fresh_randomness())
         chosen.append(choose(*published, budget, [float(bound) for bound in GRID]).max_keys_per_user)
     return chosen
 
