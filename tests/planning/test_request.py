@@ -45,7 +45,7 @@ def test_public_functions_take_the_parameters_of_the_request(
 
 
 def test_releases_on_spark_take_the_parameters_of_both_requests() -> None:
-    left_out = {"sensitivity", "keep_keys"}  # bounds give the first, and names would have to be collected
+    left_out = {"sensitivity"}  # bounds give it
     of_files = {"key_type", "memory_limit", "delimiter", "quote", "encoding", "hive"}
     expected = (REQUEST - left_out) | (set(COUNTING) - of_files)
     of_release = {"df", "path", "ledger", "dataset", "options"}

@@ -1,5 +1,8 @@
 """From rows of a DataFrame to (part, id, contribution): bounded by user, fingerprinted, grouped by
 part.
+
+If keys will be named, rows have the key itself in place of its id, and contributions are summed by
+key: keys that share a fingerprint stay apart (docs/privacy.md, "Kept keys").
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from ..errors import InputError, MissingDependencyError, ParameterError
 from ..keys.arrow import key_ids
 from ..keys.hashing import KeyKind, KeySpace, Partition
 from ..privacy.randomness import Words
-from ..structures.table import LARGEST_COUNT
+from ..structures.table import LARGEST_COUNT, Counts
 from .canonical import SPARK_INTEGERS, SPARK_USERS, spark_order_of
 from .request import Counting
 from .scans import check_columns
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 INTEGER_TYPES = SPARK_INTEGERS
 KIND_OF_TYPE: dict[str, KeyKind] = {"string": "text", "binary": "bytes", **dict.fromkeys(INTEGER_TYPES, "integer")}
 _COMBINED_ROWS = 1 << 20
-_HASHED = "part int, id bigint, n bigint"
+_COMBINED_BYTES = 1 << 26  # of keys that will be named, which may be long
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Query:
 
         return functions.col("`" + name.replace("`", "``") + "`")
 
-    def wrong_rows(self, domain: int | None = None) -> dict[str, Column]:
+    def wrong_rows(self, domain: int | None = None, named: bool = False) -> dict[str, Column]:
         """What may be wrong with a row, and the expression that detects it."""
         from pyspark.sql import functions
 
@@ -95,6 +98,8 @@ class Query:
             number = self.column(self.asked.key)
             outside = number < 0 if domain >> 63 else (number < 0) | (number >= domain)
             faults[f"column {self.asked.key!r} is not in [0, {domain})"] = outside
+        if named and self.key_type == "string":  # a string of Spark may hold any bytes
+            faults[f"column {self.asked.key!r} is not valid Unicode"] = _broken_text(self.column(self.asked.key))
         if self.asked.value is not None:
             value = self.column(self.asked.value).cast("double")
             if self.asked.grid is not None:
@@ -106,13 +111,13 @@ class Query:
                 faults[f"column {self.asked.value!r} is negative (pass signed=True to allow it)"] = value < 0
         return faults
 
-    def refuse_bad_rows(self, domain: int | None = None) -> None:
+    def refuse_bad_rows(self, domain: int | None = None, named: bool = False) -> None:
         """`InputError` with the number of bad rows, if there are any. This takes one scan, or none
         if no row can be.
         """
         from pyspark.sql import functions
 
-        faults = self.wrong_rows(domain)
+        faults = self.wrong_rows(domain, named)
         if not faults:
             return
         counts = [functions.count(functions.when(fault, 1)).alias(f"n{at}") for at, fault in enumerate(faults.values())]
@@ -176,25 +181,40 @@ class Query:
         return functions.least(functions.greatest(total.cast("decimal(38,0)"), low), high).cast("bigint")
 
 
+def _broken_text(text: Column) -> Column:
+    """Whether a string is not UTF-8."""
+    from pyspark.sql import functions
+
+    if hasattr(functions, "is_valid_utf8"):
+        return ~functions.is_valid_utf8(text)
+    # Before Spark 4, encoding goes through Java's strings, which replace what is not UTF-8.
+    return functions.encode(text, "UTF-8") != text.cast("binary")
+
+
 @contextmanager
-def rows_by_part(query: Query, space: KeySpace, partition: Partition, kept: bool) -> Iterator[DataFrame]:
-    """Rows (part, id, n), grouped by part; cached in the cluster if they are needed twice."""
+def rows_by_part(
+    query: Query, space: KeySpace, partition: Partition, kept: bool, named: bool = False
+) -> Iterator[DataFrame]:
+    """Rows (part, id, n), or (part, key, n) if keys will be named, grouped by part; cached in the
+    cluster if they are needed twice.
+    """
     from pyspark.sql import functions
 
     # Partial sums must not be cut, or the cut would depend on which rows came together.
     combines = not query.asked.signed or query.asked.most_units <= LARGEST_COUNT // _COMBINED_ROWS
 
-    def fingerprints(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _fingerprints(batches, space, partition, combines)
+    def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (_by_key if named else _fingerprints)(batches, space, partition, combines)
 
-    hashed = query.pairs().mapInArrow(fingerprints, _HASHED)
+    what, kind = ("key", query.key_type) if named else ("id", "bigint")
+    rows = query.pairs().mapInArrow(placed, f"part int, {what} {kind}, n bigint")
     # Every part has at least one row, so that it is built even if it has no keys.
     session = query.df.sparkSession
-    none = functions.lit(None).cast("bigint")
+    none = functions.lit(None)
     every = session.range(partition.parts).select(
-        functions.col("id").cast("int").alias("part"), none.alias("id"), none.alias("n")
+        functions.col("id").cast("int").alias("part"), none.cast(kind).alias(what), none.cast("bigint").alias("n")
     )
-    shares = hashed.unionByName(every).repartition(partition.parts, "part")
+    shares = rows.unionByName(every).repartition(partition.parts, "part")
     if not kept:
         yield shares
         return
@@ -239,3 +259,53 @@ def _fingerprints(
             chunks, rows = [], 0
     if chunks:
         yield combined()
+
+
+def _by_key(
+    batches: Iterator[pa.RecordBatch], space: KeySpace, partition: Partition, combines: bool
+) -> Iterator[pa.RecordBatch]:
+    """Give keys their part and sum their contributions by chunk, each key on its own."""
+    import pyarrow as pa
+
+    for chunk in _chunks(batches):
+        keys, numbers = pa.chunked_array([one.column(0) for one in chunk]), _numbers(chunk)
+        if combines:
+            keys, numbers = sum_by_key(keys, numbers)
+        part = partition.part_of(key_ids(space, keys)).astype(np.int32)
+        table = pa.table({"part": part, "key": keys, "n": numbers})
+        yield from table.to_batches()
+
+
+def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches with rows, as many together as may be summed at once."""
+    chunk: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        chunk.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _COMBINED_ROWS or size >= _COMBINED_BYTES:
+            yield chunk
+            chunk, rows, size = [], 0, 0
+    if chunk:
+        yield chunk
+
+
+def _numbers(batches: list[pa.RecordBatch]) -> Counts:
+    numbers: Counts = np.concatenate([one.column(1).to_numpy(zero_copy_only=False) for one in batches])
+    return np.ascontiguousarray(numbers, np.int64)
+
+
+def sum_by_key(keys: Any, numbers: Counts) -> tuple[Any, Counts]:
+    """The distinct keys of an Arrow column, and the sum of each, exact and then cut to ±2^61.
+
+    Keys are compared themselves, not by their fingerprints.
+    """
+    if not len(keys):
+        return keys, numbers
+    coded = keys.dictionary_encode().chunks
+    codes = np.concatenate([one.indices.to_numpy() for one in coded]).astype(np.uint64)
+    codes, numbers = _native.sort_pairs(codes, numbers)
+    left = _native.sum_runs(codes, numbers, LARGEST_COUNT)
+    return coded[-1].dictionary, numbers[:left]  # every code occurs, so the sums are in their order

@@ -28,19 +28,21 @@ import numpy as np
 from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
 from ...counting.executors import check_executors
 from ...counting.request import Counting
-from ...counting.spark_rows import INTEGER_TYPES, KIND_OF_TYPE, Query, rows_by_part
+from ...counting.spark_rows import INTEGER_TYPES, KIND_OF_TYPE, Query, rows_by_part, sum_by_key
 from ...errors import ParameterError
 from ...format import files
 from ...format.description import part_name
+from ...keys.arrow import key_ids
 from ...keys.hashing import KeySpace
 from ...mechanisms import Plan, Sizing
 from ...planning.drafts import Draft, draft
 from ...planning.request import Request
-from ...privacy.randomness import Words, fresh_randomness
+from ...privacy.randomness import fresh_randomness
 from ...releasing.building import told
-from ...releasing.cells import Sums
+from ...releasing.cells import NamedSums, Sums, distinct_rows
 from ...releasing.parts import PartWork, planned
 from ...releasing.published import Release, load
+from ...structures.table import Counts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,6 +74,7 @@ def release(
     mechanism: str = "auto",
     noise: str = "auto",
     parts: int = DEFAULT_PARTS,
+    keep_keys: bool = False,
     sizing_share: float | None = None,
     nulls: str = "refuse",
     ledger: LedgerLike | None = None,
@@ -85,6 +88,10 @@ def release(
     write, on a file system that the driver and all executors share; sparsedp must be installed on
     the executors. `parts` should be large enough that the keys of one part fit in the memory of a
     Python worker: 10⁷ rows take less than 1 GB.
+
+    With `keep_keys`, the keys themselves travel to the executors that build their parts, and all
+    keys of a part, as text or bytes, must fit in the memory of a worker as well. `noise` is that of
+    `sparsedp.release`; `max_keys_per_user` must be a number.
     """
     query, drafted = _asked(df, locals())
     target, parts = Path(path).absolute(), drafted.problem.parts
@@ -92,15 +99,16 @@ def release(
     account = None if ledger is None else account_of(ledger, dataset)
     own_domain = None if drafted.problem.hashed else drafted.problem.domain
     check_executors(df)
-    query.refuse_bad_rows(own_domain)
+    named = drafted.problem.keep_keys
+    query.refuse_bad_rows(own_domain, named)
     randomness = fresh_randomness()
     space = replace(KeySpace.draw(own_domain, randomness), kind=KIND_OF_TYPE[query.key_type])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
     # spent.
     with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
         partition = drafted.draw_partition(randomness)
-        with rows_by_part(query, space, partition, kept=drafted.sizing is not None) as shares:
-            cluster = _Cluster(shares, query.asked.unit, parts)
+        with rows_by_part(query, space, partition, drafted.sizing is not None, named) as shares:
+            cluster = _Cluster(shares, query.asked.unit, parts, space if named else None)
             plan, work = planned(drafted, randomness, partition, cluster.sizes)
             _publish(cluster, plan, work, space, target, randomness.reproducible)
     return told(load(target, allow_reproducible=randomness.reproducible))
@@ -125,6 +133,7 @@ def plan(
     mechanism: str = "auto",
     noise: str = "auto",
     parts: int = DEFAULT_PARTS,
+    keep_keys: bool = False,
     sizing_share: float | None = None,
     nulls: str = "refuse",
     **options: Unpack[MechanismOptions],
@@ -157,16 +166,18 @@ class _Cluster:
     shares: DataFrame
     unit: Fraction
     parts: int
+    named: KeySpace | None = None  # if rows have keys, which will be named, and not their ids
 
     def each(self, work: Callable[[int, Sums], dict[str, Any]], schema: str) -> list[dict[str, Any]]:
         """The result of `work` for each part, on its executor; exactly one result for every part."""
-        unit = self.unit  # for the executors, which have no DataFrame
+        unit, space = self.unit, self.named  # for the executors, which have no DataFrame
 
         def worked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             import pyarrow as pa
 
-            for part, ids, values in _parts_of(batches):
-                given = work(part, Sums.of(ids, values, unit))
+            for part, keys, values in _parts_of(batches):
+                sums = _sums(keys, values, unit) if space is None else _named_sums(keys, values, unit, space)
+                given = work(part, sums)
                 columns = {name: pa.array([one]) for name, one in given.items()}
                 yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), **columns})
 
@@ -183,10 +194,26 @@ class _Cluster:
         ]
 
 
-def _parts_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Words, Any]]:
-    """The parts of a partition, one after the other: a partition contains whole parts, in order."""
+def _sums(ids: pa.ChunkedArray, values: Counts, unit: Fraction) -> Sums:
+    return Sums.of(ids.to_numpy().astype(np.int64, copy=False).view(np.uint64), values, unit)
+
+
+def _named_sums(keys: pa.ChunkedArray, values: Counts, unit: Fraction, space: KeySpace) -> NamedSums:
+    """The sums of the keys of a part, each key once, whatever its fingerprint."""
+    import pyarrow as pa
+
+    wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # together they may exceed 2 GB
+    names, totals = sum_by_key(keys.cast(wide.get(keys.type, keys.type)), values)
+    ids = key_ids(space, names)
+    return NamedSums.of_rows(ids, totals, unit, names, distinct_rows(ids, names))
+
+
+def _parts_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.ChunkedArray, Counts]]:
+    """The parts of a partition, one after the other, with their ids (or keys) and values: a
+    partition contains whole parts, in order.
+    """
     current: int | None = None
-    pieces: list[tuple[Any, Any]] = []
+    pieces: list[Any] = []
     for batch in batches:
         numbers = batch.column(0).to_numpy(zero_copy_only=False)
         edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
@@ -199,16 +226,16 @@ def _parts_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Words, A
             current = int(numbers[begin])
             rows = batch.slice(begin, end - begin)
             real = rows.filter(rows.column(1).is_valid())
-            pieces.append(
-                (real.column(1).to_numpy(zero_copy_only=False), real.column(2).to_numpy(zero_copy_only=False))
-            )
+            pieces.append(real)
     if current is not None:
         yield current, *_joined(pieces)
 
 
-def _joined(pieces: list[tuple[Any, Any]]) -> tuple[Words, Any]:
-    ids, values = (np.concatenate(columns).astype(np.int64, copy=False) for columns in zip(*pieces, strict=True))
-    return ids.view(np.uint64), values
+def _joined(pieces: list[pa.RecordBatch]) -> tuple[pa.ChunkedArray, Counts]:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(pieces)
+    return table.column(1), table.column(2).to_numpy().astype(np.int64, copy=False)
 
 
 def _publish(cluster: _Cluster, plan: Plan, work: PartWork, space: KeySpace, target: Path, reproducible: bool) -> None:
