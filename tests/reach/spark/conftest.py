@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import javahome
 from clusters import COMMON, Cluster, session, wait_for
+from spark_tables import events, table
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,6 +41,18 @@ def spark() -> Iterator[Any]:
     made = session("local[2,4]")
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def frame() -> pd.DataFrame:
+    """Events, in pandas."""
+    return events()
+
+
+@pytest.fixture(scope="session")
+def df(spark: Any, frame: pd.DataFrame) -> Any:
+    """The same events, in Spark."""
+    return table(spark, frame).cache()
 
 
 @pytest.fixture(scope="module")

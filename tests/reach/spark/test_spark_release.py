@@ -18,7 +18,8 @@ import pytest
 
 import sparsedp
 import sparsedp.spark
-from sparsedp import InputError, ParameterError, Release, SpentError
+from spark_tables import PARTS, same, table
+from sparsedp import InputError, ParameterError, SpentError
 from sparsedp.counting.request import Counting
 from sparsedp.counting.spark_rows import Query, rows_by_part
 from sparsedp.keys.hashing import KeySpace, Partition
@@ -26,44 +27,6 @@ from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.privacy.randomness import PartStreams, Randomness, reproducible_for_tests
 from sparsedp.reach.spark import building
 from sparsedp.releasing.parts import PartWork
-
-PARTS = 3
-
-
-def events(rows: int = 8_000, seed: int = 0) -> pd.DataFrame:
-    """Users with at most 30 rows each, pages, and amounts of quarters."""
-    random = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "user": [f"user {at // 30}" for at in range(rows)],
-            "url": [f"/page/{page}" for page in random.zipf(1.4, rows) % 2000],
-            "page": random.zipf(1.4, rows) % 2000,
-            "amount": random.integers(0, 40, rows) / 4,
-            "change": random.integers(-9, 10, rows),
-        }
-    )
-
-
-def table(spark: Any, frame: pd.DataFrame) -> Any:
-    return spark.createDataFrame(frame)
-
-
-@pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    return events()
-
-
-@pytest.fixture(scope="module")
-def df(spark: Any, frame: pd.DataFrame) -> Any:
-    return table(spark, frame).cache()
-
-
-def same(one: Release, other: Release) -> bool:
-    arrays = [[array for side in release.sides for part in side for array in part.items()] for release in (one, other)]
-    return one.plan == other.plan and all(
-        a == b and np.array_equal(x, y) for (a, x), (b, y) in zip(*arrays, strict=True)
-    )
-
 
 COUNTING: dict[str, dict[str, Any]] = {
     "rows": {"key": "url"},
@@ -267,6 +230,10 @@ def test_lookups_on_executors_are_the_local_ones(df: Any, frame: pd.DataFrame, t
         ({"domain": 10}, ParameterError, "keys must be integers, and column 'url' has string values"),
         ({"nulls": "ignore"}, ParameterError, "'refuse' or 'drop'"),
         ({"value": "change", "max_per_key": 1 << 70, "user": "user", "max_keys_per_user": 1}, ParameterError, "2\\^61"),
+        ({"user": "user", "max_keys_per_user": "auto"}, ParameterError, "max_keys_per_user must be a number here"),
+        ({"keep_keys": True}, ParameterError, "keep_keys needs delta > 0"),
+        ({"keep_keys": True, "delta": 1e-6, "key": "page", "domain": 9}, ParameterError, "keep_keys is for hashed"),
+        ({"noise": "gaussian"}, ParameterError, "gaussian noise needs delta > 0"),
         ({"path": "/nowhere/at/all"}, FileNotFoundError, "no directory"),
     ],
 )
