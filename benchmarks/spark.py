@@ -1,9 +1,9 @@
 """Releases on Spark: time, shuffled bytes and the memory of driver and executors, as rows grow.
 
-`python -m benchmarks.spark part tight-alp`: the memory of building one part, without Spark. `python
--m benchmarks.spark [rows ...]`: 10⁶, 10⁷ and 10⁸ events of 10⁶ users and 10⁶ keys (the table of
-`benchmarks.counting`), on two executors of one core each in processes of their own, 16 parts, each
-size in a new application.
+`python -m benchmarks.spark part tight-alp`: the memory of building one part, without Spark; with
+`part retrieval names`, of one whose keys are all named. `python -m benchmarks.spark [rows ...]`: 10⁶,
+10⁷ and 10⁸ events of 10⁶ users and 10⁶ keys (the table of `benchmarks.counting`), on two executors of
+one core each in processes of their own, 16 parts, each size in a new application.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyspark
 
 import sparsedp
 import sparsedp.spark
+from sparsedp.keys.hashing import KeySpace
 from sparsedp.mechanisms import DivisiblePlan
 from sparsedp.privacy.randomness import PartStreams, Randomness
+from sparsedp.reach.spark.building import named_sums
 from sparsedp.releasing.cells import Sums
 from sparsedp.releasing.parts import PartWork
 
@@ -146,23 +149,34 @@ def one(path: str, delta: float) -> dict[str, float]:
         return {"seconds": took, "shuffled": shuffled(log), "bytes": release.nbytes, **memory}
 
 
-def part_memory(mechanism: str) -> float:
-    """Bytes that building one part takes for each of its 10⁷ rows, at the peak, the rows included."""
-    rows, delta = 10**7, 1e-9 if mechanism == "retrieval" else 0.0
-    plan = sparsedp.plan(1.0, delta, nonzero=2 * rows, parts=2, mechanism=mechanism)
+def part_memory(mechanism: str, named: bool) -> float:
+    """Bytes that building one part takes for each of its 10⁷ rows, at the peak, the rows included.
+
+    With names, each row has a key of 16 bytes, which is stored and named.
+    """
+    rows, delta = 10**7, 1e-9 if mechanism == "retrieval" or named else 0.0
+    plan = sparsedp.plan(1.0, delta, nonzero=2 * rows, parts=2, mechanism=mechanism, keep_keys=named)
     assert isinstance(plan, DivisiblePlan)
     partition = plan.draw_partition(plan.problem, Randomness())
     work = PartWork(plan.problem, partition, PartStreams(None, bytes(32)), plan)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    ids = np.random.default_rng(0).integers(0, 1 << 63, rows, np.uint64)
-    work.build(0, Sums.of(ids, np.ones(rows, np.int64), Fraction(1)))
+    if named:
+        data, ends = np.empty((rows, 16), np.uint8), np.arange(0, 16 * rows + 1, 16, dtype=np.int32)
+        for digit in range(16):
+            data[:, 15 - digit] = ord("0") + np.arange(rows) // 10**digit % 10
+        keys = pa.chunked_array([pa.StringArray.from_buffers(rows, pa.py_buffer(ends), pa.py_buffer(data))])
+        work.build(0, named_sums(keys, np.full(rows, 1000), Fraction(1), KeySpace(1 << 64, (1, 2))))
+    else:
+        ids = np.random.default_rng(0).integers(0, 1 << 63, rows, np.uint64)
+        work.build(0, Sums.of(ids, np.ones(rows, np.int64), Fraction(1)))
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / rows
 
 
 def main() -> None:
     """Every size in a process of its own."""
     if sys.argv[1:2] == ["part"]:
-        print(f"{sys.argv[2]}: {part_memory(sys.argv[2]):.0f} bytes for each row of a part")
+        named = sys.argv[3:] == ["names"]
+        print(f"{sys.argv[2]}: {part_memory(sys.argv[2], named):.0f} bytes for each row of a part")
         return
     if sys.argv[1:2] == ["one"]:
         print(json.dumps(one(sys.argv[2], float(sys.argv[3]))))

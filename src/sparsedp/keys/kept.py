@@ -8,8 +8,9 @@ docs/privacy.md, "Kept keys".
 from __future__ import annotations
 
 import operator
-from collections.abc import Container, Iterator, Sequence
-from itertools import pairwise
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import compress, pairwise
 
 import numpy as np
 
@@ -20,22 +21,24 @@ from .hashing import Key, KeySpace
 OFFSETS, BYTES = "keys.offsets", "keys.bytes"
 
 
-def keep(arrays: dict[str, np.ndarray], ids: Words, keys: Sequence[Key]) -> dict[str, np.ndarray]:
-    """The arrays of a release whose table holds these keys, plus the keys. Ids shared by several
-    keys are left out.
+def keep(arrays: dict[str, np.ndarray], ids: Words, keys: Iterable[Key]) -> dict[str, np.ndarray]:
+    """The arrays of a release whose table holds these keys, plus the keys, which are read one after
+    the other. Ids shared by several keys are left out.
     """
     same = np.zeros(len(ids) + 1, np.bool_)
     np.equal(ids[1:], ids[:-1], out=same[1:-1])
     alone = ~(same[1:] | same[:-1])
-    named = [canonical(keys[at]) for at in np.flatnonzero(alone).tolist()]
-    offsets = np.zeros(len(named) + 1, np.int64)
-    np.cumsum([len(one) for one in named], out=offsets[1:])
-    table = {name: array[alone] for name, array in arrays.items() if name.startswith("table.")}
-    return table | {OFFSETS: offsets, BYTES: np.frombuffer(b"".join(named), np.uint8)} | _without(arrays, table)
+    content, ends = bytearray(), array("q", [0])  # not a list: objects would take far more than their bytes
+    for key in compress(keys, alone):
+        content += canonical(key)
+        ends.append(len(content))
+    table = {name: one[alone] for name, one in arrays.items() if name.startswith("table.")}
+    names = {OFFSETS: np.frombuffer(ends, np.int64), BYTES: np.frombuffer(content, np.uint8)}
+    return table | names | _without(arrays, table)
 
 
 def _without(arrays: dict[str, np.ndarray], names: Container[str]) -> dict[str, np.ndarray]:
-    return {name: array for name, array in arrays.items() if name not in names}
+    return {name: one for name, one in arrays.items() if name not in names}
 
 
 def kept_keys(arrays: dict[str, np.ndarray]) -> list[Key]:

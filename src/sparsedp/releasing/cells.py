@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from ..keys.hashing import aligned
 from ..keys.kept import canonical, keep
 from ..mechanisms import Arrays, Built
 from ..privacy.neighbours import Neighbours
-from ..privacy.randomness import Randomness, Words
+from ..privacy.randomness import Randomness, Words, pieces
 from ..structures.rounding import round_integers, round_sums_to_grid, round_to_grid
 from ..structures.table import LARGEST_COUNT, Counts
 
@@ -69,7 +70,8 @@ class NamedCells(Cells):
     def published(self, built: Built) -> Arrays:
         """What is published, with the names of the keys that are stored."""
         stored = self[built.stored]
-        return keep(built.arrays, stored.ids, take(self.keys, stored.rows))
+        names = chain.from_iterable(take(self.keys, stored.rows[piece]) for piece in pieces(len(stored.rows)))
+        return keep(built.arrays, stored.ids, names)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,13 @@ def test_a_gaussian_release_is_the_local_one_bit_for_bit(
 def test_noise_is_chosen_as_locally(df: Any) -> None:
     # Catches a request that loses the bounds of a user on its way, and then plans geometric noise.
     for keys in (1, 100):
-        options: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-9, "parts": PARTS, "max_keys_per_user": keys}
+        options: dict[str, Any] = {
+            "epsilon": 1.0,
+            "delta": 1e-9,
+            "parts": PARTS,
+            "max_keys_per_user": keys,
+            "nonzero": 2000,
+        }
         planned = sparsedp.spark.plan(df, key="url", user="user", **options)
         assert planned.problem.gaussian == sparsedp.plan(**options).problem.gaussian == (keys == 100)
 

@@ -176,7 +176,7 @@ class _Cluster:
             import pyarrow as pa
 
             for part, keys, values in _parts_of(batches):
-                sums = _sums(keys, values, unit) if space is None else _named_sums(keys, values, unit, space)
+                sums = _sums(keys, values, unit) if space is None else named_sums(keys, values, unit, space)
                 given = work(part, sums)
                 columns = {name: pa.array([one]) for name, one in given.items()}
                 yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.int32()), **columns})
@@ -198,7 +198,7 @@ def _sums(ids: pa.ChunkedArray, values: Counts, unit: Fraction) -> Sums:
     return Sums.of(ids.to_numpy().astype(np.int64, copy=False).view(np.uint64), values, unit)
 
 
-def _named_sums(keys: pa.ChunkedArray, values: Counts, unit: Fraction, space: KeySpace) -> NamedSums:
+def named_sums(keys: pa.ChunkedArray, values: Counts, unit: Fraction, space: KeySpace) -> NamedSums:
     """The sums of the keys of a part, each key once, whatever its fingerprint."""
     import pyarrow as pa
 
