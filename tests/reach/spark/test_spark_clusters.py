@@ -108,6 +108,8 @@ sums = sparsedp.spark.release(
     parts=2, path=path + "/sums",
 )
 assert sums.mechanism == "retrieval"
+names = sparsedp.spark.release(df, key="key", epsilon=9, delta=1e-6, keep_keys=True, parts=2, path=path + "/names")
+assert len(names.kept_keys()) > 600 and set(names.kept_keys()) <= set(pandas["key"])
 asked = spark.range(100).selectExpr("concat('key ', id) as key")
 for release in (built, sparsedp.release({"key 1": 50}, epsilon=1)):
     found = sparsedp.spark.lookup(asked, release, key="key").toPandas()
