@@ -33,7 +33,10 @@ def keep(arrays: dict[str, np.ndarray], ids: Words, keys: Iterable[Key]) -> dict
         content += canonical(key)
         ends.append(len(content))
     table = {name: one[alone] for name, one in arrays.items() if name.startswith("table.")}
-    names = {OFFSETS: np.frombuffer(ends, np.int64), BYTES: np.frombuffer(content, np.uint8)}
+    names: dict[str, np.ndarray] = {
+        OFFSETS: np.frombuffer(ends, np.int64),
+        BYTES: np.frombuffer(content, np.uint8),
+    }
     return table | names | _without(arrays, table)
 
 

@@ -133,7 +133,7 @@ def test_keys_that_share_a_fingerprint_stay_apart(monkeypatch: pytest.MonkeyPatc
     assert sorted(pairs) == [("key 0", 1000), ("key 1", 3), ("key 2", 8), ("key 3", 7)]
     ((part, names, values),) = building._parts_of(iter([*sent, *sent]))
     sums = building.named_sums(names, values, Fraction(1), SPACE)
-    cells = sums.cells(sums.values, None)
+    cells = sums.cells(sums.values.astype(np.int64), None)
     assert part == 0
     assert isinstance(cells, NamedCells)
     assert cells.ids.tolist() == [0, 0, 1, 1]
