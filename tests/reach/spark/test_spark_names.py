@@ -37,7 +37,8 @@ RELEASES: dict[str, dict[str, Any]] = {
     "gaussian": {**USERS, "delta": 1e-9, "noise": "gaussian", "mechanism": "retrieval"},
     "gaussian names": {**USERS, "delta": 1e-9, "noise": "gaussian", "mechanism": "stability"},
     "signed": {"value": "change", "signed": True, "max_per_key": 9, "epsilon": 40.0},
-    "reals": {"mechanism": "retrieval", "value": "amount", "step": 0.5, "max_per_key": 10, "epsilon": 40.0},
+    "reals": {"value": "amount", "step": 0.5, "max_per_key": 10, "epsilon": 40.0},
+    "coins": {"mechanism": "retrieval", "value": "amount", "step": 0.5, "max_per_key": 1},
 }
 
 
