@@ -14,6 +14,7 @@ import sys
 import warnings
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeAlias
 
 import typer
@@ -204,6 +205,8 @@ Epsilon: TypeAlias = Annotated[
 Delta: TypeAlias = Annotated[
     Fraction, _number("How likely ε may fail: 0 is pure privacy; 1e-9 reduces the error.", "--delta", "-d")
 ]
+Debited: TypeAlias = Annotated[Path | None, _option("Debit this budget before any noise is drawn.", "--ledger")]
+DebitedDataset: TypeAlias = Annotated[str, _option("The data set of the ledger whose budget is debited.", "--dataset")]
 Noise: TypeAlias = Annotated[
     str, _option("Geometric or gaussian (which suits users with many keys and needs δ > 0), or auto.", "--noise")
 ]

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .app import (
+    Debited,
+    DebitedDataset,
     Delimiter,
     Delta,
     Domain,
@@ -100,12 +102,8 @@ def release(
     quote: Quote = None,
     encoding: Encoding = None,
     hive: Hive = False,
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Debit this budget before any noise is drawn.")
-    ] = None,
-    dataset: Annotated[
-        str, typer.Option("--dataset", help="The data set of the ledger whose budget is debited.")
-    ] = "default",
+    ledger: Debited = None,
+    dataset: DebitedDataset = "default",
     force: Annotated[
         bool, typer.Option("--force", help="Replace an output file that exists; a directory of parts is not replaced.")
     ] = False,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .app import (
+    Debited,
+    DebitedDataset,
     Delimiter,
     Delta,
     Encoding,
@@ -60,12 +62,8 @@ def suggest(
     quote: Quote = None,
     encoding: Encoding = None,
     hive: Hive = False,
-    ledger: Annotated[
-        Path | None, typer.Option("--ledger", help="Debit this budget before any noise is drawn.")
-    ] = None,
-    dataset: Annotated[
-        str, typer.Option("--dataset", help="The data set of the ledger whose budget is debited.")
-    ] = "default",
+    ledger: Debited = None,
+    dataset: DebitedDataset = "default",
     plot: Annotated[Path | None, typer.Option("--plot", help="Draw the trade-off into this image file.")] = None,
     json: Json = False,
 ) -> None:
