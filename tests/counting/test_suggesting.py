@@ -34,9 +34,10 @@ from exact import exp_up, independent, worst_ratio
 from sparsedp import BudgetError, InputError, ParameterError, SpentError
 from sparsedp.budget.ledger import Ledger
 from sparsedp.counting import suggesting
+from sparsedp.counting.opening import opened
 from sparsedp.counting.request import Counting
 from sparsedp.counting.sql import Query
-from sparsedp.counting.suggesting import CLASSES, GRID, SAMPLED_KEYS, SUMS, Spending, choose, habits, publish
+from sparsedp.counting.suggesting import CLASSES, GRID, SAMPLED_KEYS, SUMS, Spending, choose, publish
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import fresh_randomness, reproducible_for_tests
 
@@ -74,6 +75,11 @@ def written(path: Path, rows: Pairs, user: str, key: str) -> Path:
         users, keys = ([row[at] for row in rows] for at in (0, 1))
         pq.write_table(pa.table({"u": pa.array(users, CELLS[user][0]), "k": pa.array(keys, CELLS[key][0])}), path)
     return path
+
+
+def habits(path: Path, counting: Counting) -> Any:
+    with opened(path, counting) as query:
+        return suggesting.habits(query)
 
 
 def number(data: bytes) -> int:
@@ -517,6 +523,66 @@ def test_a_release_that_is_killed_loses_no_debit(where: str, debits: int, events
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert [entry.mechanism == "suggest" for entry in Ledger.open("l.db").entries()] == [True, False][:debits]
     assert not Path("t.sparsedp").exists()
+
+
+def test_count_chooses_the_bound_itself(events: Path) -> None:
+    """Catches another choice than that of `suggest`, a debit that is not made, and ε spent twice."""
+    Ledger.create("l.db", epsilon=1, delta=1e-9)
+    with reproducible_for_tests(4):
+        alone = sparsedp.suggest(events, key="k", user="u", epsilon=0.5, delta=1e-9)
+    with reproducible_for_tests(4):
+        counts = sparsedp.count(
+            events, key="k", user="u", max_keys_per_user="auto", epsilon=0.5, delta=1e-9, ledger="l.db"
+        )
+    assert counts.contribution.keys == alone.max_keys_per_user
+    assert counts.left_epsilon == alone.left
+    fixed = sparsedp.count(events, key="k", user="u", max_keys_per_user=alone.max_keys_per_user)
+    assert dict(zip(counts.keys.to_pylist(), counts.units, strict=True)) == dict(
+        zip(fixed.keys.to_pylist(), fixed.units, strict=True)
+    )
+    with pytest.raises(ParameterError, match=r"epsilon must be at most 0\.46.*left_epsilon"):
+        sparsedp.release(counts, epsilon=0.5, delta=1e-9)
+    assert counts.left_epsilon is not None
+    release = sparsedp.release(counts, epsilon=counts.left_epsilon, delta=1e-9, ledger="l.db")
+    spent = [entry.epsilon for entry in Ledger.open("l.db").entries()]
+    assert spent == [alone.epsilon, counts.left_epsilon]
+    assert sum(map(Fraction, spent)) <= Fraction(0.5)
+    assert release.plan.problem.contribution == counts.contribution
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"max_keys_per_user": "auto"}, "needs epsilon="),
+        ({"max_keys_per_user": "auto", "epsilon": 1.0, "user": None}, "user must be given"),
+        ({"max_keys_per_user": 3, "epsilon": 1.0}, "pass them to release"),
+        ({"max_keys_per_user": 3, "ledger": "l.db"}, "pass them to release"),
+        ({"max_keys_per_user": "many"}, "max_keys_per_user must be"),
+        ({"max_keys_per_user": "auto", "epsilon": -1.0}, "epsilon must be"),
+    ],
+)
+def test_auto_is_refused_before_the_table_is_read(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        sparsedp.count("missing.csv", **{"key": "k", "user": "u", **wrong})
+
+
+def test_auto_reads_a_stream_once(events: Path) -> None:
+    """Catches a second opening of what can be read only once."""
+    reader = pq.ParquetFile(events) if events.suffix == ".parquet" else None
+    table = pa.csv.read_csv(events) if reader is None else reader.read()
+    options: dict[str, Any] = {"key": "k", "user": "u", "max_keys_per_user": "auto", "epsilon": 1.0}
+    with reproducible_for_tests(1):
+        streamed = sparsedp.count(table.to_reader(), **options)
+    with reproducible_for_tests(1):
+        assert len(streamed) == len(sparsedp.count(table, **options))
+
+
+def test_auto_with_real_values(events: Path) -> None:
+    table = pa.table({"u": [1, 1, 2], "k": ["a", "b", "a"], "v": [0.5, 0.25, 2.0]})
+    counts = sparsedp.count(
+        table, key="k", user="u", value="v", step=0.25, max_per_key=1.5, max_keys_per_user="auto", epsilon=1.0
+    )
+    assert counts.step == Fraction(1, 4)
 
 
 def test_threshold_may_be_granted_a_delta_that_it_does_not_use(events: Path) -> None:

@@ -113,7 +113,7 @@ def plan(
 def check_source(source: str, asked: dict[str, Any]) -> None:
     """Check the columns of a table without reading any of its rows."""
     from ..counting.files import Reading
-    from ..counting.local import check_table
+    from ..counting.opening import check_table
     from ..counting.request import Counting
     from ..counting.tables import open_table
 

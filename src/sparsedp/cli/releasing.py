@@ -122,8 +122,8 @@ def release(
     """
     asked = as_arguments(locals())
     from ..budget.spending import Account
-    from ..counting.request import Counting
-    from ..counting.suggesting import DEFAULT_SHARE, Spending, check_user, suggested
+    from ..counting.request import AUTO, Counting
+    from ..counting.suggesting import Spending, check_user, suggested_for
     from ..planning.drafts import draft
     from ..planning.request import Request
     from .budget import check_budget, open_ledger
@@ -133,8 +133,8 @@ def release(
     if account is not None:
         check_budget(account, float(epsilon), float(delta))
     budget = None
-    if max_keys_per_user == "auto":
-        budget = Spending.of(float(epsilon), float(delta), DEFAULT_SHARE)
+    if max_keys_per_user == AUTO:
+        budget = Spending.of(float(epsilon), float(delta))
         asked |= {"max_keys_per_user": 1, "epsilon": budget.left}
     elif max_keys_per_user is not None:
         asked["max_keys_per_user"] = number(max_keys_per_user)
@@ -152,8 +152,8 @@ def release(
         _dry_run(source, counting, drafted, account, output, json)
         return
     if budget is not None:
-        wanted = {"mechanism": mechanism, "noise": noise, "max_per_key": max_per_key}
-        chosen = suggested(source, counting, budget, wanted, account)
+        wanted = {"mechanism": mechanism, "noise": noise}
+        chosen = suggested_for(source, counting, budget, wanted, account)
         say(f"--max-keys-per-user {chosen.max_keys_per_user}, chosen with ε = {chosen.epsilon:.4g}", quiet)
         counting = Counting.of(asked | {"max_keys_per_user": chosen.max_keys_per_user})
         drafted = draft(Request.of(asked | counting.bounds | options))
@@ -186,7 +186,7 @@ def _as_text(output: Path) -> str:
 def _dry_run(
     source: str, counting: Counting, drafted: Draft, account: Account | None, output: Path, json: bool
 ) -> None:
-    from ..counting.local import check_table
+    from ..counting.opening import check_table
 
     check_table(source, counting)
     plan = drafted.plan

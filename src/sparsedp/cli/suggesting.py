@@ -75,7 +75,7 @@ def suggest(
     asked = as_arguments(locals())
     from ..budget.spending import Account
     from ..counting.request import Counting
-    from ..counting.suggesting import Spending, suggested
+    from ..counting.suggesting import Spending, suggested_for
     from .budget import check_budget, open_ledger
 
     if plot is not None:
@@ -87,8 +87,8 @@ def suggest(
     account = None if ledger is None else Account(open_ledger(ledger), dataset, "suggest")
     if account is not None:
         check_budget(account, budget.spent, 0.0)
-    wanted = {"mechanism": mechanism, "noise": noise, "max_per_key": max_per_key}
-    made = suggested(source, counting, budget, wanted, account)
+    wanted = {"mechanism": mechanism, "noise": noise}
+    made = suggested_for(source, counting, budget, wanted, account)
     show(as_json(made)) if json else print(made, flush=True)  # first: it is paid for, whatever becomes of the plot
     if plot is not None:
         made.plot(plot)

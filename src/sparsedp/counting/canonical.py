@@ -62,6 +62,14 @@ def hash_of_key(key: str, kind: str) -> str:
     return f"md5_number({key if kind in ('VARCHAR', 'BLOB') else f'CAST({key} AS VARCHAR)'})"
 
 
+def spark_byte_of_key(key: Column, kind: str) -> Column:
+    """The lowest byte of the same hash, for a column of Spark."""
+    from pyspark.sql import functions
+
+    digest = functions.md5(key if kind == "binary" else key.cast("string").cast("binary"))
+    return functions.conv(functions.substring(digest, 1, 2), 16, 10).cast("int")
+
+
 def spark_order_of(user: Column, user_kind: str, key: Column, key_kind: str) -> Column:
     """The same order for columns of Spark."""
     from pyspark.sql import functions

@@ -6,21 +6,19 @@ that user's own bounded pairs and by nothing else (docs/privacy.md, "Bounded con
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
-from .._util.progress import waiting
+from ..budget.spending import DEFAULT_DATASET, LedgerLike, account_of
+from ..errors import ParameterError
 from ..keys.arrow import as_chunked_array
 from ..privacy.contributions import BoundedCounts
-from .declared import check_types
-from .request import Counting
-from .scans import Scan
+from .opening import opened, run
+from .request import AUTO, Counting
 from .sql import Query
-from .tables import open_table
+from .suggesting import Spending, habits, predicted_noises, suggested
 
 
 def count(
@@ -29,7 +27,7 @@ def count(
     key: str,
     user: str | None = None,
     value: str | None = None,
-    max_keys_per_user: int | None = None,
+    max_keys_per_user: int | Literal["auto"] | None = None,
     max_per_key: float = 1,
     step: float | None = None,
     signed: bool = False,
@@ -41,6 +39,10 @@ def count(
     quote: str | None = None,
     encoding: str | None = None,
     hive: bool = False,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    ledger: LedgerLike | None = None,
+    dataset: str = DEFAULT_DATASET,
 ) -> BoundedCounts:
     """Count events by key, bounding the contribution of each user.
 
@@ -62,7 +64,8 @@ def count(
     value
         A numeric column to sum; without it, rows are counted.
     max_keys_per_user
-        A user contributes to at most this many different keys.
+        A user contributes to at most this many different keys. "auto" chooses the bound privately,
+        like `suggest`, and spends a share of ε on it.
     max_per_key
         A user contributes at most this much to each key. With 1, users are counted.
     step
@@ -90,46 +93,43 @@ def count(
         That of CSV files: "utf-8" (the default), "utf-16" or "latin-1".
     hive
         Read folder names such as `day=2024-01-02` as columns of text.
+    epsilon, delta
+        For max_keys_per_user="auto" only: those of the release to come. What is left of ε for it is
+        `left_epsilon` of the counts.
+    ledger, dataset
+        Where the choice of "auto" is debited.
 
     """
-    return count_table(source, Counting.of(locals()))
+    asked = locals()
+    if max_keys_per_user != AUTO:
+        if epsilon is not None or delta or ledger is not None:
+            raise ParameterError(
+                "epsilon, delta and ledger are for max_keys_per_user='auto': counting alone adds no noise and spends "
+                "nothing; pass them to release()"
+            )
+        return count_table(source, Counting.of(asked))
+    if epsilon is None:
+        raise ParameterError("max_keys_per_user='auto' needs epsilon=, that of the release to come")
+    counting = Counting.of(asked | {"max_keys_per_user": 1})
+    budget = Spending.of(epsilon, delta)
+    account = None if ledger is None else account_of(ledger, dataset)
+    noises = predicted_noises(counting, budget, {})
+    with opened(source, counting) as query:
+        chosen = suggested(habits(query), budget, noises, account)
+        bounded = replace(counting, max_keys_per_user=chosen.max_keys_per_user)
+        return replace(_counted(Query(query.table, bounded)), left_epsilon=chosen.left)
 
 
 def count_table(source: object, counting: Counting) -> BoundedCounts:
     """The result of `count`, for parameters that have been checked."""
     with opened(source, counting) as query:
-        counted = run(query.table, query.sql())
-        if counted.filter(counted.column("bad")).num_rows:
-            query.refuse()
+        return _counted(query)
+
+
+def _counted(query: Query) -> BoundedCounts:
+    counting, counted = query.asked, run(query.table, query.sql())
+    if counted.filter(counted.column("bad")).num_rows:
+        query.refuse()
     keys = as_chunked_array(counted.column("k"))
     units = np.ascontiguousarray(counted.column("n").to_numpy(), np.int64)
     return BoundedCounts(keys, units, counting.unit, counting.grid, counting.contribution, counting.signed)
-
-
-def check_table(source: object, counting: Counting) -> None:
-    """Check the columns as `count_table` does, without counting a row."""
-    with opened(source, counting):
-        pass
-
-
-@contextmanager
-def opened(source: object, counting: Counting) -> Iterator[Query]:
-    """The query over an open table whose columns have been checked."""
-    with open_table(source, counting.columns, counting.memory_limit, counting.reading, counting.value) as table:
-        check_types(table, counting)
-        yield Query(table, counting)
-
-
-def run(table: Scan, sql: str) -> Any:
-    """The result as an Arrow table, with progress; an interrupt stops the query."""
-    relation = table.query(sql)
-    connection = table.connection
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(relation.to_arrow_table)
-        try:
-            waiting("Counting", future, getattr(connection, "query_progress", None))
-            return future.result()
-        except BaseException:
-            if hasattr(connection, "interrupt"):
-                connection.interrupt()
-            raise

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 from .._util.lazy import cached_property
 from ..errors import ParameterError
@@ -15,6 +15,7 @@ from ..privacy.contributions import Contribution
 from ..privacy.numbers import positive_fraction, whole_number
 from .files import Reading
 
+AUTO = "auto"  # max_keys_per_user that `suggest` chooses
 KEY_TYPES = ("as stored", "text", "integer")
 
 # A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances
@@ -29,7 +30,7 @@ class Counting:
     key: str
     user: str | None = None
     value: str | None = None
-    max_keys_per_user: int | None = None
+    max_keys_per_user: int | str | None = None
     max_per_key: float | Fraction = 1
     step: float | Fraction | None = None
     signed: bool = False
@@ -82,9 +83,9 @@ class Counting:
             return Contribution(1, per_key, None)
         if max_keys is None:
             raise ParameterError("max_keys_per_user must be given: how many different keys may one user contribute to?")
-        if str(max_keys) == "auto":
+        if max_keys == AUTO:
             raise ParameterError("max_keys_per_user must be a number here; suggest() chooses one, and spends ε on it")
-        return Contribution(whole_number("max_keys_per_user", max_keys), per_key, user)
+        return Contribution(whole_number("max_keys_per_user", cast(int, max_keys)), per_key, user)
 
     @property
     def bounds(self) -> dict[str, Any]:

@@ -133,28 +133,36 @@ class Query:
 
     def pairs(self) -> DataFrame:
         """Keys and bounded contributions (k, n): one shuffle by user."""
-        from pyspark.sql import Window, functions
+        from pyspark.sql import functions
 
+        if self.asked.user is not None:
+            return self.ranked().where(functions.col("rank") <= self.asked.contribution.keys).select("k", "n")
+        own = functions.lit(1).cast("bigint") if self.asked.value is None else self._bounded(functions.col("v"))
+        return self._rows().select("k", own.alias("n"))
+
+    def _rows(self) -> DataFrame:
+        """The rows that count: k, u and v."""
         columns = [self.column(self.asked.key).alias("k")]
         if self.asked.user is not None:
             columns.append(self.column(self.asked.user).alias("u"))
         if self.asked.value is not None:
             columns.append(self._units.alias("v"))
         rows = self.df.select(*columns)
-        if self.asked.drop:
-            rows = rows.dropna()
-        if self.asked.user is None:
-            own = functions.lit(1).cast("bigint") if self.asked.value is None else self._bounded(functions.col("v"))
-            return rows.select("k", own.alias("n"))
+        return rows.dropna() if self.asked.drop else rows
+
+    def ranked(self) -> DataFrame:
+        """The keys of each user (u, k, n), in the order in which they are kept (rank)."""
+        from pyspark.sql import Window, functions
+
+        assert self.asked.user is not None
         own = functions.count(functions.lit(1)) if self.asked.value is None else functions.sum("v")
         # One shuffle serves both: rows partitioned by user are also partitioned by user and key.
-        each = rows.repartition("u").groupBy("u", "k").agg(self._bounded(own).alias("n"))
+        each = self._rows().repartition("u").groupBy("u", "k").agg(self._bounded(own).alias("n"))
         # The key decides between equal hashes: anything else could depend on other users' rows.
         kinds = dict(self.df.dtypes)
         hashed = spark_order_of(functions.col("u"), kinds[self.asked.user], functions.col("k"), kinds[self.asked.key])
         order = Window.partitionBy("u").orderBy(hashed, "k")
-        ranked = each.withColumn("rank", functions.row_number().over(order))
-        return ranked.where(functions.col("rank") <= self.asked.contribution.keys).select("k", "n")
+        return each.withColumn("rank", functions.row_number().over(order))
 
     @property
     def _units(self) -> Column:

@@ -18,7 +18,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,9 @@ from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, float_up, precise, to_de
 from ..privacy.neighbours import HEADROOM
 from ..privacy.numbers import check_epsilon, positive_fraction
 from ..privacy.randomness import Randomness, fresh_randomness, two_sided
-from .local import opened, run
+from .opening import opened, run
 from .request import Counting
+from .sql import Query
 
 DEFAULT_SHARE = 0.07
 USERS_SHARE = 0.5  # of what is spent: for the numbers of users; the rest is for the sums of counts
@@ -50,6 +51,8 @@ _CLEAR, _MOST_TAIL = 3.5, 0.6
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.bool_]
+Habits: TypeAlias = tuple[Integers, Integers]  # users of each class, and sums of counts
 
 
 @dataclass(frozen=True)
@@ -136,8 +139,8 @@ def suggest(
     """
     counting = Counting.of(locals() | {"max_keys_per_user": 1})
     account = None if ledger is None else account_of(ledger, dataset)
-    asked = {"mechanism": mechanism, "noise": noise, "max_per_key": max_per_key}
-    return suggested(source, counting, Spending.of(epsilon, delta, share), asked, account)
+    asked = {"mechanism": mechanism, "noise": noise}
+    return suggested_for(source, counting, Spending.of(epsilon, delta, share), asked, account)
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ class Spending:
     sums: TwoSided  # noise on the sums of counts
 
     @classmethod
-    def of(cls, epsilon: float, delta: float, share: float) -> Spending:
+    def of(cls, epsilon: float, delta: float, share: float = DEFAULT_SHARE) -> Spending:
         """The laws that spend a share of ε, or `ParameterError`."""
         if not 0 < positive_fraction("share", share) < 1:
             raise ParameterError(f"share must be in (0, 1), got {share}")
@@ -183,25 +186,32 @@ def _rest(epsilon: float, spent: float) -> float:
     return math.nextafter(epsilon - spent, 0.0)
 
 
-def suggested(
+def suggested_for(
     source: object, counting: Counting, budget: Spending, asked: Mapping[str, Any], account: Account | None
 ) -> Suggestion:
-    """The suggestion for parameters that have been checked."""
-    check_user(counting)
-    noises = _noises(budget, asked)  # before the table is read: it refuses what no release could have
-    classes, sums = habits(source, counting)
+    """The suggestion for a table and parameters that have been checked."""
+    noises = predicted_noises(counting, budget, asked)
+    with opened(source, counting) as query:
+        return suggested(habits(query), budget, noises, account)
+
+
+def suggested(habits: Habits, budget: Spending, noises: Sequence[float], account: Account | None) -> Suggestion:
+    """The suggestion from the habits of users."""
     with spending(account, budget.spent, 0.0, LABEL):
-        published = publish(classes, sums, budget, fresh_randomness())
+        published = publish(*habits, budget, fresh_randomness())
     return choose(*published, budget, noises)
 
 
-def habits(source: object, counting: Counting) -> tuple[Integers, Integers]:
+def habits(query: Query) -> Habits:
     """The numbers of users and the sums of counts, without noise: not to be published."""
-    with opened(source, counting) as query:
-        found = run(query.table, query.habits_sql(SAMPLED_KEYS, SUMS))
-        if any(found.column("bad").to_pylist()):
-            query.refuse()
-    users, at, numbers = (found.column(name).to_numpy() for name in ("users", "at", "n"))
+    found = run(query.table, query.habits_sql(SAMPLED_KEYS, SUMS))
+    if any(found.column("bad").to_pylist()):
+        query.refuse()
+    return habits_of(*(found.column(name).to_numpy() for name in ("users", "at", "n")))
+
+
+def habits_of(users: Bits, at: Integers, numbers: Integers) -> Habits:
+    """The habits from rows: so many users with so many keys, or else so much in one of the sums."""
     classes = np.bincount(_class_of(at[users]), numbers[users], len(CLASSES)).astype(np.int64)
     sums = np.bincount(at[~users], numbers[~users], SUMS).astype(np.int64)
     return classes, sums
@@ -310,13 +320,15 @@ def _spread(at_least: Floats) -> tuple[Floats, Floats]:
     return np.repeat(own / _POINTS, _POINTS), keys.ravel()
 
 
-def _noises(budget: Spending, asked: Mapping[str, Any]) -> list[float]:
-    """The size of the noise with each candidate, in units of one contribution."""
-    per_key = float(asked["max_per_key"])
-    return [
-        predicted_noise(Request(epsilon=budget.left, delta=budget.delta, max_keys_per_user=bound, **asked)) / per_key
-        for bound in GRID
-    ]
+def predicted_noises(counting: Counting, budget: Spending, asked: Mapping[str, Any]) -> list[float]:
+    """The size of the noise with each candidate, in units of one contribution; or `ParameterError` for
+    what no release could have, before the table is read.
+    """
+    check_user(counting)
+    given = {"max_per_key": counting.max_per_key, "step": counting.step, "signed": counting.signed}
+    release = {"epsilon": budget.left, "delta": budget.delta, **given, **asked}
+    per_key = float(counting.max_per_key)
+    return [predicted_noise(Request(max_keys_per_user=bound, **release)) / per_key for bound in GRID]
 
 
 def _folded(noise: float, bias: float) -> float:

@@ -168,6 +168,12 @@ def _as_counted(counts: BoundedCounts, asked: Mapping[str, Any]) -> dict[str, An
     if sensitivity is not None and positive_fraction("sensitivity", sensitivity) < bound:
         least = f"at least {float(bound):g}, which one user may change ({counts.contribution})"
         raise ParameterError(f"sensitivity must be {least}, got {sensitivity}")
+    left = counts.left_epsilon
+    if left is not None and asked["epsilon"] > left:
+        raise ParameterError(
+            f"epsilon must be at most {left:.4g}, what max_keys_per_user='auto' left of the ε that count() was given "
+            f"(counts.left_epsilon), got {asked['epsilon']}"
+        )
     if step is not None and (counts.step is None or positive_fraction("step", step) != counts.step):
         raise ParameterError(f"step must be that of the counts ({counts.step}), got {step}; pass it to count() only")
     return {

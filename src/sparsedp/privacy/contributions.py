@@ -55,6 +55,7 @@ class BoundedCounts:
     step: Fraction | None  # the grid on which real values are released
     contribution: Contribution
     signed: bool = False
+    left_epsilon: float | None = None  # of the ε of which the choice of the bound took its share
 
     def __len__(self) -> int:
         return len(self.units)

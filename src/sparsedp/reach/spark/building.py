@@ -21,14 +21,16 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
 from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
 from ...counting.executors import check_executors
-from ...counting.request import Counting
+from ...counting.request import AUTO, Counting
+from ...counting.spark_habits import spark_habits
 from ...counting.spark_rows import INTEGER_TYPES, KIND_OF_TYPE, Query, rows_by_part, sum_by_key
+from ...counting.suggesting import Spending, predicted_noises, suggested
 from ...errors import ParameterError
 from ...format import files
 from ...format.description import part_name
@@ -63,7 +65,7 @@ def release(
     delta: float = 0.0,
     user: str | None = None,
     value: str | None = None,
-    max_keys_per_user: int | None = None,
+    max_keys_per_user: int | Literal["auto"] | None = None,
     max_per_key: float = 1,
     nonzero: int | None = None,
     total: float | None = None,
@@ -91,9 +93,19 @@ def release(
 
     With `keep_keys`, the keys themselves travel to the executors that build their parts, and all
     keys of a part must fit in the memory of a worker as well: 3·10⁶ keys of 16 bytes take less than
-    1 GB. `max_keys_per_user` must be a number, not "auto".
+    1 GB.
+
+    With `max_keys_per_user="auto"` the bound is chosen privately, as `sparsedp.suggest` does, with a
+    share of ε that is debited on its own; the release has the rest. The plan of the result has the
+    bound.
     """
-    query, drafted = _asked(df, locals())
+    asked = locals()
+    budget = None
+    if max_keys_per_user == AUTO:
+        budget = Spending.of(epsilon, delta)
+        asked |= {"max_keys_per_user": 1, "epsilon": budget.left}
+    query, drafted = _asked(df, asked)
+    noises = [] if budget is None else predicted_noises(query.asked, budget, {"mechanism": mechanism, "noise": noise})
     target, parts = Path(path).absolute(), drafted.problem.parts
     files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
@@ -101,6 +113,9 @@ def release(
     check_executors(df)
     named = drafted.problem.keep_keys
     query.refuse_bad_rows(own_domain, named)
+    if budget is not None:
+        chosen = suggested(spark_habits(query), budget, noises, account)
+        query, drafted = _asked(df, asked | {"max_keys_per_user": chosen.max_keys_per_user})
     randomness = fresh_randomness()
     space = replace(KeySpace.draw(own_domain, randomness), kind=KIND_OF_TYPE[query.key_type])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
