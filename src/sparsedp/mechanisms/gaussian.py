@@ -219,17 +219,17 @@ def plan_names(problem: Problem, goal: str) -> GaussianStage:
 def _stage(epsilon: float, delta: float, user: UserBounds, goal: str, signed: bool) -> GaussianStage:
     least = math.sqrt(user.keys) * user.per_key / most_revealed(epsilon, delta)
     stages: list[GaussianStage] = []
-    for factor in np.linspace(1.001, 1.06, 16).tolist():
+    for factor in np.linspace(1.001, 1.06, 31).tolist():
         variance = Fraction(math.ceil((factor * least) ** 2 * FINEST_VARIANCE), FINEST_VARIANCE)
         law = CutGaussian(64, max(variance, SMALLEST_VARIANCE), MOST_REACH)
         stage = _lowest_threshold(epsilon, delta, GaussianStage(law, 1, user.keys, user.per_key, signed))
-        if stage is not None and (not stages or stage.threshold < stages[-1].threshold):
-            stages.append(stage)
-        elif stages:
+        if stages and (stage is None or stage.threshold > stages[-1].threshold):
             break  # more noise raises the threshold from here on
+        if stage is not None:
+            stages.append(stage)
     if not stages:
         raise ParameterError(NO_NOISE)
-    best = stages[-1]
+    best = stages[-1]  # of the lowest threshold, the most noise: most keys are below it
     if goal == "error":  # the least noise whose threshold is nearly as low
         best = next(stage for stage in stages if stage.threshold <= 1.02 * best.threshold)
     return best
