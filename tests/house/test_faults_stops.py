@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,6 +24,7 @@ from faults import at_call, ending_of_child, stop, wait_until
 from releases import make
 from sparsedp import FormatError, Release
 from sparsedp.budget.ledger import Ledger
+from sparsedp.counting import tables
 from sparsedp.privacy.randomness import reproducible_for_tests
 
 pytestmark = [
@@ -181,3 +183,45 @@ def test_a_command_that_is_told_to_end_removes_the_counts_that_it_spilled(tmp_pa
     assert [left for left in spilled.rglob("*") if left.is_file()] == []
     if process.returncode:
         assert sorted(os.listdir(tmp_path)) == ["spilled", "visits.parquet"]
+
+
+def test_a_command_whose_exit_a_library_swallowed_ends_all_the_same(tmp_path: Path) -> None:
+    """Catches a traceback, or another exit code, when DuckDB makes an error of its own of the exit."""
+    program = (
+        "import os, signal, sparsedp.counting.local as local\n"
+        "def ended(*_):\n"
+        "    try:\n"
+        f"        os.kill(os.getpid(), {int(signal.SIGTERM)})\n"
+        "    except SystemExit:\n"
+        "        raise RuntimeError('Query interrupted') from None\n"
+        "local.count_table = ended\n"
+        "from sparsedp.cli import main\nmain()"
+    )
+    options = ["release", "t.csv", "--key", "k", "--epsilon", "1", "-o", "v.sparsedp", "--quiet"]
+    done = subprocess.run([sys.executable, "-c", program, *options], cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGTERM, b"")
+
+
+def test_an_interrupt_that_duckdb_swallowed_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches its RuntimeError in place of KeyboardInterrupt."""
+
+    def interrupted(*_: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    monkeypatch.setattr("sparsedp.counting.scans.described", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sparsedp.count(pd.DataFrame({"k": ["a"]}), key="k")
+
+
+def test_a_connection_that_is_still_busy_is_closed_later() -> None:
+    """Catches the error of `close` in place of the interrupt: the last query may still be ending."""
+    calls = []
+
+    class Busy:
+        def close(self) -> None:
+            calls.append(1)
+            if len(calls) < 3:
+                raise duckdb.Error("connection is busy with another call")
+
+    tables._close(duckdb, Busy())
+    assert len(calls) == 3

@@ -67,6 +67,7 @@ app = typer.Typer(
 
 FAILED, WRONG = 1, 2
 _invoked: list[str] = []  # the command, so that messages name its options
+_told_to_end: list[bool] = []
 _LONGEST_POWER = 4096  # bits
 
 
@@ -81,7 +82,7 @@ def run() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"sparsedp: {in_options(str(message))}\n"
     signal.signal(signal.SIGTERM, _stop)
     try:
-        app()
+        _command()
     except SparseDPError as error:
         failed = isinstance(error, (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError))
         fail(in_options(error), FAILED if failed else WRONG)
@@ -92,6 +93,16 @@ def run() -> None:
         fail(reason_of(error), WRONG)
     except (OSError, MemoryError) as error:
         fail(reason_of(error), FAILED)
+
+
+def _command() -> None:
+    try:
+        app()
+    except BaseException:
+        # The exit may have come up in a library that made another error of it.
+        if _told_to_end:
+            sys.exit(128 + signal.SIGTERM)
+        raise
 
 
 def in_options(error: SparseDPError | str) -> str:
@@ -126,6 +137,7 @@ def main(
 
 def _stop(*_: object) -> NoReturn:
     """Exit as after an interrupt, so that temporary files are removed: they contain counts."""
+    _told_to_end.append(True)
     sys.exit(128 + signal.SIGTERM)
 
 

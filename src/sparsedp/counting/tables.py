@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,8 @@ from .frames import of_arrow, of_lazy_frame
 from .scans import RelationScan, Scan, check_columns, checked, literal
 
 DATABASE_SHARE = 0.85  # of the memory that counting may use
+
+_INTERRUPTED = "Query interrupted"  # what DuckDB raises for any exception of a signal handler
 
 
 @contextmanager
@@ -58,7 +61,21 @@ def open_table(
                 _limit_memory(connection, memory_limit)
             yield _open(connection, source, columns, reading, value, complaints)
         finally:
+            _close(duckdb, connection)
+
+
+def _close(duckdb: Any, connection: Any) -> None:
+    """Close a connection whose last query may have been interrupted and still be ending: until then it
+    refuses.
+    """
+    for wait in (*[0.01] * 100, None):
+        try:
             connection.close()
+            return
+        except duckdb.Error:
+            if wait is None:
+                raise
+            time.sleep(wait)
 
 
 def _limit_memory(connection: Any, limit: object) -> None:
@@ -81,6 +98,10 @@ def _errors_of(duckdb: Any, complaints: list[InputError]) -> Iterator[None]:
         ) from None
     except duckdb.InterruptException:
         raise KeyboardInterrupt from None
+    except RuntimeError as error:
+        if str(error) == _INTERRUPTED:
+            raise KeyboardInterrupt from None
+        raise
     except duckdb.Error as error:
         if complaints:
             raise complaints[0] from None
