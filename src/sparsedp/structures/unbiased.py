@@ -23,7 +23,7 @@ from ..privacy.bounds import geometric_variance
 from .decoding import Decoder, Floats
 
 _RIDGE = 3e-4  # less would reduce the bias by thousandths of a noise scale at the price of much variance
-_ZERO_WEIGHT = 0.2  # the bias of zero is then about that of the small counts that other keys hide
+_ZERO_WEIGHT = 0.35  # the bias of zero is then about half that of small counts: most keys of a sum are near zero
 
 
 @dataclass(frozen=True)
