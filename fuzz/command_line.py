@@ -19,7 +19,7 @@ import typer
 
 import sparsedp
 from sparsedp import InputError, Release
-from sparsedp.cli import streams
+from sparsedp.cli import lines, parsing, streams
 from sparsedp.cli.app import mechanism_options, number, plain
 
 from .choices import Choices
@@ -70,14 +70,13 @@ def _check_lines(choices: Choices) -> None:
     text = choices.rest()
     written = io.BytesIO()
     expected: list[str] = []
-    with mock.patch.object(streams, "BLOCK_BYTES", block), mock.patch.object(streams, "sys", _stdout(written)):
+    with mock.patch.object(lines, "BLOCK_BYTES", block), mock.patch.object(streams, "sys", _stdout(written)):
         writer = streams.Writer(as_json)
         try:
-            for texts in streams.lines_of(io.BytesIO(text)):
-                texts.validate(full=True)
-                keys = streams.as_keys(release, texts, integer, 1 + len(expected))
-                writer.write(streams.answer(release, texts, keys, 0.9))
-                expected += texts.to_pylist()
+            for asked in parsing.asked_from(release, io.BytesIO(text), integer, as_json=False):
+                asked.texts["key"].validate(full=True)
+                writer.write(streams.answer(release, asked, 0.9))
+                expected += asked.texts["key"].to_pylist()
         except InputError:
             return
     assert expected == _lines(text)

@@ -13,8 +13,10 @@ import polars as pl
 import pyarrow as pa
 
 from sparsedp import FormatError, InputError
-from sparsedp.keys.hashing import HASHED_DOMAIN, Key, KeySpace
-from sparsedp.keys.kept import BYTES, OFFSETS, canonical, keep, kept_keys
+from sparsedp.keys.encoding import canonical
+from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
+from sparsedp.keys.kept import BYTES, OFFSETS, keep, kept_keys
+from sparsedp.keys.kinds import Key
 
 from .choices import Choices
 
@@ -78,7 +80,7 @@ def _names_survive(keys: list[Key], ids: np.ndarray) -> None:
     order = np.argsort(ids, kind="stable")
     ids, sorted_keys = ids[order], [keys[at] for at in order.tolist()]
     table = {"table.ids": ids, "table.values": np.zeros(len(ids), np.int64)}
-    back = kept_keys(keep(table, ids, sorted_keys))
+    back = kept_keys(keep(table, ids, map(canonical, sorted_keys)))
     expected = [key for key in sorted_keys if (ids == HASHED.id(key)).sum() == 1]
     assert back == expected
     assert list(map(canonical, back)) == list(map(canonical, expected))  # 1 and b"1" are two keys

@@ -16,7 +16,7 @@ import sparsedp
 from sparsedp import FormatError, ParameterError, Release, ReproducibleReleaseError
 from sparsedp.format import files
 from sparsedp.format.description import HEADER_NAME, part_name
-from sparsedp.keys.hashing import Key
+from sparsedp.keys.kinds import Key
 from sparsedp.releasing import published
 
 from .forging import join, split

@@ -82,6 +82,7 @@ Out<T> map(const Kernel& kernel) {
 
 void register_balancing(nb::module_& m);
 void register_blocks(nb::module_& m);
+void register_composite(nb::module_& m);
 void register_embedding(nb::module_& m);
 void register_key_columns(nb::module_& m);
 void register_keys(nb::module_& m);

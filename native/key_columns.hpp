@@ -17,7 +17,7 @@ namespace sparsedp {
 template <typename Offset>
 class OffsetColumn {
    public:
-    OffsetColumn(SipKey key, Span<const Offset> offsets, Span<const uint8_t> data, KeyTag tag)
+    OffsetColumn(SipKey key, Span<const Offset> offsets, Span<const uint8_t> data, int tag)
         : key_(key), tag_(tag), offsets_(offsets.data), data_(data.data), size_(offsets.size - 1) {
         require(offsets.size >= 1, "a string column has at least one offset");
         require(offsets[0] >= 0 && static_cast<uint64_t>(offsets[size_]) <= data.size,
@@ -32,7 +32,7 @@ class OffsetColumn {
 
    private:
     SipKey key_;
-    KeyTag tag_;
+    int tag_;
     const Offset* offsets_;
     const uint8_t* data_;
     size_t size_;

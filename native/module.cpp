@@ -8,6 +8,7 @@ NB_MODULE(_native, m) {
     register_threads(m);
     register_balancing(m);
     register_blocks(m);
+    register_composite(m);
     register_embedding(m);
     register_key_columns(m);
     register_noise(m);

@@ -112,7 +112,7 @@ nb::object integer_objects(nb::object keys, uint64_t largest) {
 
 uint64_t siphash24(nb::bytes key, nb::bytes message) {
     const SipKey words = sip_key({static_cast<const uint8_t*>(key.data()), key.size()});
-    return siphash(words, static_cast<const uint8_t*>(message.data()), message.size(), -1);
+    return siphash(words, static_cast<const uint8_t*>(message.data()), message.size(), no_tag);
 }
 
 }  // namespace

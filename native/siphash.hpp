@@ -80,7 +80,9 @@ inline SipKey sip_key(Span<const uint8_t> bytes) {
     return {load_little_endian(bytes.data, 8), load_little_endian(bytes.data + 8, 8)};
 }
 
-// `tag` is appended to the message as one more byte; -1 appends nothing (the published function).
+constexpr int no_tag = -1;
+
+// `tag` is appended to the message as one more byte; `no_tag` appends nothing (the published function).
 inline uint64_t siphash(SipKey key, const uint8_t* bytes, size_t length, int tag) {
     SipHash24 state(key);
     const size_t whole = length / 8 * 8;

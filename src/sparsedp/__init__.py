@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .privacy.contributions import BoundedCounts, Contribution
     from .releasing.building import release
     from .releasing.published import Release, load, verify
+    from .releasing.series import Series, series
 
 __version__ = "0.1.0"
 
@@ -63,6 +64,7 @@ _HOMES = {
     "planning.plans": ("plan",),
     "privacy.contributions": ("BoundedCounts", "Contribution"),
     "releasing.published": ("Release", "load", "verify"),
+    "releasing.series": ("Series", "series"),
     "counting.local": ("count",),
     "counting.suggesting": ("Suggestion", "suggest"),
 }
@@ -86,6 +88,7 @@ __all__ = [
     "Plan",
     "Release",
     "ReproducibleReleaseError",
+    "Series",
     "SparseDPError",
     "SpentError",
     "Suggestion",
@@ -95,6 +98,7 @@ __all__ = [
     "load",
     "plan",
     "release",
+    "series",
     "suggest",
     "verify",
 ]

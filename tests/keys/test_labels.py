@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import sparsedp
-from sparsedp.keys.columns import rereadable_keys
 from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
+from sparsedp.keys.rows import rereadable_keys
 from sparsedp.releasing.inputs import key_ids, read_pairs
 
 HASHED = KeySpace(HASHED_DOMAIN, (1, 2))

@@ -295,4 +295,4 @@ def test_a_draft_must_cover_the_bounds_that_counts_were_made_with() -> None:
     # with.
     counts = sparsedp.count(pa.table({"k": ["a", "b"], "u": [1, 1]}), key="k", user="u", max_keys_per_user=4)
     with pytest.raises(AssertionError, match="promises more privacy"):
-        publish(draft(Request(epsilon=1.0, mechanism="threshold")), counts, None, None, None)
+        publish(draft(Request(epsilon=1.0, mechanism="threshold")), counts, (), None, None)

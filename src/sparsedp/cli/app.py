@@ -41,6 +41,7 @@ ORDER = (
     "top",
     "info",
     "verify",
+    "series",
     "plan",
     "compare",
     "suggest",
@@ -74,7 +75,7 @@ _LONGEST_POWER = 4096  # bits
 def run() -> None:
     """Run a command; report any failure as one line on stderr and an exit code."""
     # They add their commands.
-    from . import auditing, budget, planning, reading, releasing, reproducing, suggesting  # noqa: F401
+    from . import auditing, budget, planning, reading, releasing, reproducing, series, suggesting  # noqa: F401
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -200,7 +201,11 @@ def plain(value: Fraction | None) -> Any:
 
 def as_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """The options of a command as arguments of the library, with fractions as plain numbers."""
-    return {name: plain(value) if isinstance(value, Fraction) else value for name, value in options.items()}
+    arguments = {name: plain(value) if isinstance(value, Fraction) else value for name, value in options.items()}
+    for name in ("key", "key_type"):  # a single one is that of a plain key, or applies to all columns
+        if isinstance(value := arguments.get(name), list) and len(value) == 1:
+            arguments[name] = value[0]
+    return {name: value for name, value in arguments.items() if name != "key_type" or value is not None}
 
 
 def _option(text: str, *names: str, **more: Any) -> Any:
@@ -237,6 +242,18 @@ Signed: TypeAlias = Annotated[bool, _option("Values may be negative.", "--signed
 Options: TypeAlias = Annotated[
     list[str] | None,
     _option("An option of the mechanism, such as bits_per_entry=60; repeatable.", "--option", metavar="NAME=VALUE"),
+]
+KeyColumns: TypeAlias = Annotated[
+    list[str], _option("The column of keys; repeat it for a key of several columns.", "--key")
+]
+KeyTypes: TypeAlias = Annotated[
+    list[str] | None,
+    _option(
+        "How keys are read: integer, date, timestamp[s] or boolean reads text as these, text takes the text of other "
+        "values; repeat it for each --key. By default, as stored.",
+        "--key-type",
+        metavar="TYPE",
+    ),
 ]
 Delimiter: TypeAlias = Annotated[
     str | None,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .app import Json, Quiet, app, say, show
+
+if TYPE_CHECKING:
+    from ..releasing.published import Release
+    from .parsing import Asked
 
 File = Annotated[Path, typer.Argument(help="A release: a .sparsedp file, or a directory of parts.")]
 Confidence = Annotated[
@@ -22,7 +27,13 @@ Reproducible = Annotated[
 ]
 Keys = Annotated[
     Path | None,
-    typer.Option("--file", "-f", help="Read keys from this file, one per line; - is stdin.", show_default=False),
+    typer.Option(
+        "--file",
+        "-f",
+        help="Read keys from this file, one per line; - is stdin. Keys of several columns are CSV, with their names in "
+        "the first line, or JSON lines (.jsonl).",
+        show_default=False,
+    ),
 ]
 
 
@@ -30,7 +41,10 @@ Keys = Annotated[
 def lookup(
     release: File,
     keys: Annotated[
-        list[str] | None, typer.Argument(help="Keys to look up; without any, keys are read from stdin.")
+        list[str] | None,
+        typer.Argument(
+            help="Keys to look up, or the columns of one key that has several; without any, keys are read from stdin."
+        ),
     ] = None,
     file: Keys = None,
     confidence: Confidence = 0.95,
@@ -41,32 +55,34 @@ def lookup(
     """Estimate how often keys occurred, with an interval for each.
 
     Prints CSV (or JSON lines with --json): key, estimate, low, high. Keys that never occurred are
-    answered too.
+    answered too. A key of several columns is one argument for each of them.
     """
     from ..releasing.published import load
-    from .streams import Writer, answer, as_keys, column_of, lines_of
+    from .parsing import asked_of
+    from .streams import Writer, answer
 
     if keys and file is not None:
         raise typer.BadParameter("pass keys as arguments or with --file, not both")
     opened = load(release, allow_reproducible=allow_reproducible)
     writer = Writer(json)
     if keys:
-        texts = column_of(keys)
-        writer.write(answer(opened, texts, as_keys(opened, texts, integer, 1), confidence))
+        writer.write(answer(opened, asked_of(opened, keys, integer), confidence))
         return
-    with _open_keys(file) as stream:
-        line = 1
-        for texts in lines_of(stream):
-            writer.write(answer(opened, texts, as_keys(opened, texts, integer, line), confidence))
-            line += len(texts)
+    for asked in read_keys(opened, file, integer):
+        writer.write(answer(opened, asked, confidence))
 
 
-def _open_keys(file: Path | None) -> BinaryIO:
+def read_keys(release: Release, file: Path | None, integer: bool) -> Iterator[Asked]:
+    """The keys in a file, or on stdin, some megabytes at a time."""
+    from .parsing import asked_from
+
     if file is not None and str(file) != "-":
-        return file.open("rb")
+        with file.open("rb") as stream:
+            yield from asked_from(release, stream, integer, file.suffix.lower() in (".jsonl", ".ndjson", ".json"))
+        return
     if sys.stdin.isatty():
         say("reading keys from the terminal, one per line, until Ctrl-D")
-    return sys.stdin.buffer
+    yield from asked_from(release, sys.stdin.buffer, integer, False)
 
 
 @app.command()
@@ -74,7 +90,8 @@ def top(
     release: File,
     count: Annotated[int, typer.Option("--count", "-n", min=1, help="List this many keys.")] = 20,
     candidates: Annotated[
-        Path | None, typer.Option("--candidates", "-c", help="Rank the keys of this file, one per line; - is stdin.")
+        Path | None,
+        typer.Option("--candidates", "-c", help="Rank the keys of this file, as in lookup --file; - is stdin."),
     ] = None,
     integer: Integer = False,
     json: Json = False,
@@ -87,30 +104,38 @@ def top(
     """
     from ..releasing.published import load
     from ..releasing.ranking import Fingerprint, largest
-    from .streams import as_keys, lines_of
 
     opened = load(release, allow_reproducible=allow_reproducible)
     best: list[tuple[Any, float]] = []
     if candidates is None:
         ranked = opened.top(count)
-        best = list(zip(map(_printable, ranked.keys), ranked.estimates.tolist(), strict=True))
+        best = list(zip(map(_shown, ranked.keys), ranked.estimates.tolist(), strict=True))
         if any(isinstance(key, Fingerprint) for key in ranked.keys):
             say("keys are hashed, so these are fingerprints; name keys with --candidates")
     else:
-        with _open_keys(candidates) as stream:
-            line = 1
-            for texts in lines_of(stream):
-                keys = as_keys(opened, texts, integer, line)
-                line += len(texts)
-                estimates = opened.lookup(keys, prior=opened.table_prior)
-                rows = largest(opened.key_space.ids(keys), estimates, count)
-                best += [(texts[row].as_py(), float(estimates[row])) for row in rows.tolist()]
-                best = sorted(dict(best).items(), key=lambda pair: -pair[1])[:count]
+        for asked in read_keys(opened, candidates, integer):
+            estimates = opened.lookup(asked.keys, prior=opened.table_prior)
+            rows = largest(opened.key_space.ids(asked.keys), estimates, count)
+            best += [(asked.text(row), float(estimates[row])) for row in rows.tolist()]
+            best = sorted(dict(best).items(), key=lambda pair: -pair[1])[:count]
     if json:
-        show([{"key": key, "estimate": value} for key, value in best])
+        show([_as_json(opened, key) | {"estimate": value} for key, value in best])
         return
     for key, value in best:
-        print(f"{value:>16,.1f}  {key}")
+        print(f"{value:>16,.1f}  {'  '.join(map(str, key)) if isinstance(key, tuple) else key}")
+
+
+def _as_json(release: Release, key: Any) -> dict[str, Any]:
+    from ..keys.kinds import labels
+
+    if not isinstance(key, tuple):
+        return {"key": key}
+    return dict(zip(labels(release.key_columns, ["estimate"]), key, strict=True))
+
+
+def _shown(key: Any) -> Any:
+    """A key for the terminal: the columns of a key that has several, each by itself."""
+    return tuple(map(_printable, key)) if isinstance(key, tuple) else _printable(key)
 
 
 def _printable(key: Any) -> str | int:
@@ -130,7 +155,7 @@ def _escaped(letter: str) -> str:
 @app.command()
 def info(release: File, json: Json = False) -> None:
     """Show what a release guarantees and how it was made."""
-    from ..mechanisms.words import guarantee
+    from ..mechanisms.words import guarantee, kind_of_keys
     from ..releasing.published import load
 
     opened = load(release, allow_reproducible=True)
@@ -149,6 +174,7 @@ def info(release: File, json: Json = False) -> None:
                 "assumption": plan.assumption,
                 "keys": _keys_of(problem) if problem.hashed else f"integers below {problem.domain}",
                 "key_kind": opened.key_space.kind,
+                "key_columns": [vars(column) for column in opened.key_columns],
                 "nonzero": None if estimated else problem.nonzero,
                 "estimated_size": problem.nonzero if estimated else None,
                 "filled": opened.filled,
@@ -168,6 +194,7 @@ def info(release: File, json: Json = False) -> None:
     print(guarantee(plan))
     print()
     print(plan)
+    print(f"  keys     {kind_of_keys(opened.key_space, problem.keep_keys)}")
     if estimated and problem.sizing_keys is not None:
         print(f"  size     for about {problem.nonzero:,} keys, counted with noise")
     elif estimated:

@@ -19,6 +19,8 @@ from .app import (
     Epsilon,
     Hive,
     Json,
+    KeyColumns,
+    KeyTypes,
     Mechanism,
     Noise,
     Nonzero,
@@ -50,7 +52,7 @@ def release(
     source: Annotated[
         str, typer.Argument(help="A table of events: Parquet, CSV or JSON lines; for many files, a quoted glob.")
     ],
-    key: Annotated[str, typer.Option("--key", help="The column of keys.")],
+    key: KeyColumns,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, such as visits.sparsedp.")],
     epsilon: Epsilon,
     delta: Delta = Fraction(0),
@@ -87,12 +89,7 @@ def release(
         bool,
         typer.Option("--keep-keys", help="Publish stored keys too, so that top can name them; needs δ > 0."),
     ] = False,
-    key_type: Annotated[
-        str,
-        typer.Option(
-            "--key-type", help="With integer, text is read as integers; with text, dates and the like become text."
-        ),
-    ] = "as stored",
+    key_type: KeyTypes = None,
     nulls: Annotated[str, typer.Option("--nulls", help="Refuse or drop rows without a key, user or value.")] = "refuse",
     memory_limit: Annotated[
         str | None,
@@ -187,8 +184,9 @@ def _dry_run(
     source: str, counting: Counting, drafted: Draft, account: Account | None, output: Path, json: bool
 ) -> None:
     from ..counting.opening import check_table
+    from ..keys.kinds import columns_in_words
 
-    check_table(source, counting)
+    keys = check_table(source, counting)
     plan = drafted.plan
     left = None
     if account is not None:
@@ -198,6 +196,7 @@ def _dry_run(
         "delta": plan.problem.delta,
         "mechanism": plan.mechanism,
         "reason": plan.reason,
+        "keys": [{"name": column.name, "kind": column.kind} for column in keys],
         "contribution": str(counting.contribution),
         "output": str(output),
         "expected_bytes": None if plan.problem.size_estimated else plan.nbytes,
@@ -210,6 +209,7 @@ def _dry_run(
     print(f"would spend   ε = {plan.problem.epsilon:g}, δ = {plan.problem.delta:g}")
     if account is not None and left is not None:
         print(f"left          ε = {left.left_epsilon:g}, δ = {left.left_delta:g} in {account.ledger.path}")
+    print(f"keys          {columns_in_words(keys)}")
     print(f"contribution  {counting.contribution}")
     print(f"mechanism     {plan.mechanism} ({plan.reason})")
     size = (
@@ -227,7 +227,7 @@ def _release(
     from ..mechanisms.words import guarantee
     from ..releasing.building import publish, told
 
-    built = told(publish(drafted, count_table(source, counting), None, output, account))
+    built = told(publish(drafted, count_table(source, counting), (), output, account))
     if json:
         show(
             {

@@ -1,99 +1,27 @@
-"""Keys in, one per line, and answers out, in blocks: at the speed of the release, not of Python's
-loops.
-"""
+"""Answers as CSV or JSON lines, in blocks: at the speed of the release, not of Python's loops."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from ..errors import InputError
 from ..releasing.published import Release
+from .parsing import ANSWERS, Asked
 
-BLOCK_BYTES = 1 << 22
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
 
-def lines_of(file: BinaryIO) -> Iterator[pa.Array]:
-    """The lines of a file as columns of text, a few megabytes at a time."""
-    rest, line = b"", 1
-    while block := file.read(BLOCK_BYTES):
-        end = block.rfind(b"\n") + 1
-        if not end:
-            rest += block
-            continue
-        column = _column(rest + block[:end], line)
-        line += len(column)
-        rest = block[end:]
-        yield column
-    if rest:
-        yield _column(rest + b"\n", line)
-
-
-def _column(text: bytes, first_line: int) -> pa.Array:
-    """Whole lines without their line ends; `InputError` names a line that is not UTF-8."""
-    text = text.replace(b"\r\n", b"\n")
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        line = first_line + text.count(b"\n", 0, error.start)
-        raise InputError(f"line {line} is not valid UTF-8") from None
-    data = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(data == ord("\n"))
-    offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
-    offsets[1:] = ends - np.arange(len(ends))
-    letters = data[data != ord("\n")]
-    return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(letters))
-
-
-def column_of(texts: list[str]) -> pa.Array:
-    """Arguments as a column of text."""
-    try:
-        return pa.array(texts, pa.large_string())
-    except UnicodeEncodeError as error:
-        raise InputError(f"key {error.object!r} is not valid UTF-8") from None
-
-
-def as_keys(release: Release, texts: pa.Array, integer: bool, first: int) -> pa.Array | list[int]:
-    """Lines as keys of the kind that the release has. Files of format 1 do not state it: then
-    `integer` decides.
-    """
-    wanted = "integer" if integer else release.key_space.kind
-    if wanted != "integer":
-        return pc.cast(texts, pa.large_binary()) if wanted == "bytes" else texts
-    # Arrow would also read "0x10" as an integer.
-    written = pc.match_substring_regex(texts, r"^-?[0-9]{1,20}$")
-    if not pc.all(written).as_py():
-        at = pc.index(written, False).as_py()
-        raise InputError(f"key {texts[at].as_py()!r} in line {first + at} must be a 64-bit integer")
-    for kind in (pa.int64(), pa.uint64()):
-        try:
-            return pc.cast(texts, kind)
-        except pa.ArrowInvalid:
-            continue
-    # No Arrow type holds both negative integers and integers from 2^63 on.
-    return [_integer(text, first + at) for at, text in enumerate(texts.to_pylist())]
-
-
-def _integer(text: str, line: int) -> int:
-    number = int(text)
-    if not -(1 << 63) <= number < 1 << 64:
-        raise InputError(f"key {text!r} in line {line} must be a 64-bit integer")
-    return number
-
-
-def answer(release: Release, texts: pa.Array, keys: pa.Array | list[int], confidence: float) -> pa.Table:
+def answer(release: Release, asked: Asked, confidence: float) -> pa.Table:
     """The estimate and the interval of each key."""
-    low, high = release.interval(keys, confidence)
-    return pa.table({"key": texts, "estimate": release.lookup(keys), "low": low, "high": high})
+    low, high = release.interval(asked.keys, confidence)
+    return pa.table({**asked.texts, "estimate": release.lookup(asked.keys), "low": low, "high": high})
 
 
 class Writer:
@@ -116,12 +44,15 @@ class Writer:
 
 
 def _json_lines(table: pa.Table) -> bytes:
-    texts = pc.cast(table.column("key"), pa.large_string())
-    if pc.any(pc.match_substring_regex(texts, _CONTROL.pattern)).as_py():
+    names = table.column_names[: -len(ANSWERS)]
+    columns = [pc.cast(table.column(name), pa.large_string()) for name in names]
+    if any(pc.any(pc.match_substring_regex(texts, _CONTROL.pattern)).as_py() for texts in columns):
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()).encode()
-    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
-    pieces: list[Any] = ['{"key": "', escaped, '"']
-    for name in ("estimate", "low", "high"):
+    pieces: list[Any] = []
+    for name, texts in zip(names, columns, strict=True):
+        escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
+        pieces += [f'{", " if pieces else "{"}{json.dumps(name, ensure_ascii=False)}: "', escaped, '"']
+    for name in ANSWERS:
         pieces += [f', "{name}": ', pc.cast(table.column(name), pa.large_string())]
     pieces.append("}\n")
     wide = [pa.scalar(piece, pa.large_string()) if isinstance(piece, str) else piece for piece in pieces]

@@ -17,6 +17,8 @@ from .app import (
     Epsilon,
     Hive,
     Json,
+    KeyColumns,
+    KeyTypes,
     Mechanism,
     Noise,
     Quote,
@@ -40,7 +42,7 @@ def suggest(
     source: Annotated[
         str, typer.Argument(help="A table of events: Parquet, CSV or JSON lines; for many files, a quoted glob.")
     ],
-    key: Annotated[str, typer.Option("--key", help="The column of keys.")],
+    key: KeyColumns,
     user: Annotated[str, typer.Option("--user", help="The column that identifies users.")],
     epsilon: Epsilon,
     delta: Delta = Fraction(0),
@@ -53,7 +55,7 @@ def suggest(
             "--max-per-key", help="A user contributes at most this much to each key.", parser=number, metavar="NUMBER"
         ),
     ] = Fraction(1),
-    key_type: Annotated[str, typer.Option("--key-type", help="As for release.")] = "as stored",
+    key_type: KeyTypes = None,
     nulls: Annotated[str, typer.Option("--nulls", help="Refuse or drop rows without a key or user.")] = "refuse",
     memory_limit: Annotated[
         str | None, typer.Option("--memory-limit", help="Memory for counting, such as 4GB.")

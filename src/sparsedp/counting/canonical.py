@@ -2,17 +2,21 @@
 DuckDB and in Spark.
 
 Text is its UTF-8, bytes are themselves, integers are decimal digits, dates are ISO text, truth
-values are `true` and `false`. The hash of a pair is MD5 of the number of the user's bytes in
-decimal, a colon, the user's bytes and the key's bytes: no two pairs have the same such string. A
-user's keys are ordered by this digest, read as an integer with the lowest byte first. MD5 need not
-be secure here: any fixed function would do (docs/privacy.md, "Bounded contributions"), and every
-database has this one.
+values are `true` and `false`, timestamps are the decimal digits of their number of units since 1970.
+The hash of a pair is MD5 of the user's bytes and those of each column of the key, one after the
+other; all but the last have the number of their bytes in decimal and a colon before them, so no two
+pairs have the same such string. A user's keys are ordered by this digest, read as an integer with
+the lowest byte first. MD5 need not be secure here: any fixed function would do (docs/privacy.md,
+"Bounded contributions"), and every database has this one.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from ..keys.kinds import ColumnKind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -23,6 +27,7 @@ INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)")
 _USERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BLOB|DATE|BOOLEAN|UUID")
 
 SPARK_INTEGERS = ("tinyint", "smallint", "int", "bigint")
+SPARK_TIMES: dict[str, ColumnKind] = {"timestamp": "timestamp[us, UTC]", "timestamp_ntz": "timestamp[us]"}
 SPARK_USERS = ("string", "binary", "date", "boolean", *SPARK_INTEGERS)
 
 _DIGEST_BYTES = 16
@@ -43,43 +48,59 @@ def grouped(sql: str, kind: str, binary_text: bool) -> tuple[str, str]:
     return (text, "VARCHAR") if binary_text else (f"encode({text})", "BLOB")
 
 
-def order_of(user: str, user_kind: str, key: str, key_kind: str) -> str:
-    """DuckDB's SQL for the hash of a user and a key; their types come from `grouped`."""
-    user, key = (
-        column if kind in ("VARCHAR", "BLOB") else f"CAST({column} AS VARCHAR)"
-        for column, kind in ((user, user_kind), (key, key_kind))
-    )
-    if "BLOB" not in (user_kind, key_kind):
-        return f"md5_number(concat(strlen({user}), ':', {user}, {key}))"
-    user_bytes, key_bytes = (
-        column if kind == "BLOB" else f"encode({column})" for column, kind in ((user, user_kind), (key, key_kind))
-    )
-    return f"md5_number(encode(concat(octet_length({user_bytes}), ':')) || {user_bytes} || {key_bytes})"
+def order_of(columns: Sequence[tuple[str, str]]) -> str:
+    """DuckDB's SQL for the hash of a user and the columns of a key; names and types come from
+    `grouped`.
+    """
+    binary = any(kind == "BLOB" for _, kind in columns)
+    texts = [column if kind in ("VARCHAR", "BLOB") else f"CAST({column} AS VARCHAR)" for column, kind in columns]
+    if not binary:
+        return f"md5_number(concat({', '.join(_told_apart(texts, 'strlen({0})'))}))"
+    each = [text if kind == "BLOB" else f"encode({text})" for text, (_, kind) in zip(texts, columns, strict=True)]
+    pieces = [
+        f"encode({piece})" if piece == "':'" else piece
+        for piece in _told_apart(each, "encode(CAST(octet_length({0}) AS VARCHAR))")
+    ]
+    return f"md5_number({' || '.join(pieces)})"
 
 
-def hash_of_key(key: str, kind: str) -> str:
-    """DuckDB's SQL for a hash of a key alone; its type comes from `grouped`."""
-    return f"md5_number({key if kind in ('VARCHAR', 'BLOB') else f'CAST({key} AS VARCHAR)'})"
+def _told_apart(pieces: Sequence[str], length: str) -> list[str]:
+    """The pieces, each but the last with its length and a colon before it."""
+    *first, last = pieces
+    return [*(one for piece in first for one in (length.format(piece), "':'", piece)), last]
 
 
-def spark_byte_of_key(key: Column, kind: str) -> Column:
-    """The lowest byte of the same hash, for a column of Spark."""
+def spark_byte_of_key(columns: Sequence[tuple[Column, str]]) -> Column:
+    """The lowest byte of the hash of a key alone, for columns of Spark."""
     from pyspark.sql import functions
 
-    digest = functions.md5(key if kind == "binary" else key.cast("string").cast("binary"))
-    return functions.conv(functions.substring(digest, 1, 2), 16, 10).cast("int")
+    return functions.conv(functions.substring(spark_order_of(columns), -2, 2), 16, 10).cast("int")
 
 
-def spark_order_of(user: Column, user_kind: str, key: Column, key_kind: str) -> Column:
+def spark_order_of(columns: Sequence[tuple[Column, str]]) -> Column:
     """The same order for columns of Spark."""
     from pyspark.sql import functions
 
-    user_bytes, key_bytes = (
-        column if kind == "binary" else column.cast("string").cast("binary")
-        for column, kind in ((user, user_kind), (key, key_kind))
-    )
-    length = functions.concat(functions.octet_length(user_bytes).cast("string"), functions.lit(":"))
-    digest = functions.md5(functions.concat(length.cast("binary"), user_bytes, key_bytes))
+    each = [spark_bytes(column, kind) for column, kind in columns]
+    pieces: list[Column] = []
+    for own in each[:-1]:
+        length = functions.concat(functions.octet_length(own).cast("string"), functions.lit(":"))
+        pieces += [length.cast("binary"), own]
+    digest = functions.md5(functions.concat(*pieces, each[-1]))
     # Reversed bytes compare like the integer whose lowest byte comes first.
     reversed_bytes = [functions.substring(digest, 2 * at + 1, 2) for at in reversed(range(_DIGEST_BYTES))]
     return functions.concat(*reversed_bytes)
+
+
+def spark_bytes(column: Column, kind: str) -> Column:
+    """The canonical bytes of a column of Spark."""
+    from pyspark.sql import functions
+
+    if kind == "binary":
+        return column
+    if kind == "timestamp":
+        column = functions.unix_micros(column)
+    elif kind == "timestamp_ntz":
+        epoch = functions.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
+        column = functions.timestamp_diff("MICROSECOND", epoch, column)
+    return column.cast("string").cast("binary")

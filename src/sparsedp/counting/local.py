@@ -6,15 +6,18 @@ that user's own bounded pairs and by nothing else (docs/privacy.md, "Bounded con
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ..budget.spending import DEFAULT_DATASET, LedgerLike, account_of
 from ..errors import ParameterError
 from ..keys.arrow import as_chunked_array
+from ..keys.kinds import is_instant, is_simple, unit_of
 from ..privacy.contributions import BoundedCounts
+from .key_columns import KeySource
 from .opening import opened, run
 from .request import AUTO, Counting
 from .sql import Query
@@ -24,14 +27,14 @@ from .suggesting import Spending, habits, predicted_noises, suggested
 def count(
     source: object,
     *,
-    key: str,
+    key: str | Sequence[str],
     user: str | None = None,
     value: str | None = None,
     max_keys_per_user: int | Literal["auto"] | None = None,
     max_per_key: float = 1,
     step: float | None = None,
     signed: bool = False,
-    key_type: str = "as stored",
+    key_type: str | Sequence[str] = "as stored",
     nulls: str = "refuse",
     domain: int | None = None,
     memory_limit: str | None = None,
@@ -57,7 +60,8 @@ def count(
         a table that supports Arrow: pandas, polars, pyarrow. LazyFrames and Datasets are streamed;
         a Scanner or RecordBatchReader is read into memory, once.
     key
-        The column of keys: text, bytes or integers.
+        The column of keys: text, bytes, integers, dates or timestamps. Or a list of columns, which
+        together are the key, such as `["day", "page"]`; these may also be truth values.
     user
         The column that tells users apart. Without it, every row is a separate user: this is right
         only if nobody has more than one row.
@@ -73,11 +77,14 @@ def count(
     signed
         Values may be negative.
     key_type
-        "integer" reads keys of text files as integers in decimal digits; "text" uses the text of
-        dates, truth values and other values that cannot be keys themselves. With "as stored", keys
-        of text files are text.
+        "integer" reads keys of text files as integers in decimal digits, "date" as 2024-01-31,
+        "timestamp[s]" as 2024-01-31T12:00:00 (units are s, ms, us and ns; "timestamp[s, UTC]" reads
+        text that ends in Z), "boolean" as true or false. "date" and coarser units also cut
+        timestamps, by UTC if they have a time zone. "text" uses the text of values that cannot be
+        keys themselves. With "as stored", keys of text files are text. Or a list, with one of these
+        for each column of the key.
     nulls
-        "refuse" rows without key, user or value, or "drop" them.
+        "refuse" rows in which the key, any of its columns, user or value is null, or "drop" them.
     domain
         Refuse keys that are not integers in [0, domain); `release` is to be given the same domain.
     memory_limit
@@ -130,6 +137,21 @@ def _counted(query: Query) -> BoundedCounts:
     counting, counted = query.asked, run(query.table, query.sql())
     if counted.filter(counted.column("bad")).num_rows:
         query.refuse()
-    keys = as_chunked_array(counted.column("k"))
+    keys = counted_keys(counted, query.keys)
     units = np.ascontiguousarray(counted.column("n").to_numpy(), np.int64)
     return BoundedCounts(keys, units, counting.unit, counting.grid, counting.contribution, counting.signed)
+
+
+def counted_keys(counted: Any, sources: Sequence[KeySource]) -> Any:
+    """The keys of a query: a column if they are simple, otherwise a table with a column of each."""
+    import pyarrow as pa
+
+    columns = []
+    for at, source in enumerate(sources):
+        column, unit = as_chunked_array(counted.column(at)), unit_of(source.kind)
+        columns.append(
+            column if unit is None else column.cast(pa.timestamp(unit, "UTC" if is_instant(source.kind) else None))
+        )
+    if len(sources) == 1 and is_simple(sources[0].kind):
+        return columns[0]
+    return pa.Table.from_arrays(columns, [source.name for source in sources])

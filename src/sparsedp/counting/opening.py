@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .._util.progress import waiting
+from ..keys.kinds import KeyColumn
 from .declared import check_types
 from .request import Counting
 from .scans import Scan
@@ -15,10 +16,10 @@ from .sql import Query
 from .tables import open_table
 
 
-def check_table(source: object, counting: Counting) -> None:
-    """Check the columns as `count` does, without counting a row."""
-    with opened(source, counting):
-        pass
+def check_table(source: object, counting: Counting) -> tuple[KeyColumn, ...]:
+    """Check the columns as `count` does, without counting a row; returns those of the key."""
+    with opened(source, counting) as query:
+        return tuple(KeyColumn(key.name, key.kind) for key in query.keys)
 
 
 @contextmanager

@@ -4,19 +4,20 @@ Spark.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any, cast
 
 from .._util.lazy import cached_property
 from ..errors import ParameterError
+from ..keys.kinds import COLUMN_KINDS, MOST_COLUMNS
 from ..privacy.contributions import Contribution
 from ..privacy.numbers import positive_fraction, whole_number
 from .files import Reading
 
 AUTO = "auto"  # max_keys_per_user that `suggest` chooses
-KEY_TYPES = ("as stored", "text", "integer")
+KEY_TYPES = ("as stored", *COLUMN_KINDS)
 
 # A real contribution is cut to whole multiples of step/2^20, so that sums are exact and distances
 # are as stated.
@@ -27,14 +28,14 @@ UNITS_PER_STEP = 1 << 20
 class Counting:
     """The parameters of `count` as given; their meaning is documented there."""
 
-    key: str
+    key: str | Sequence[str]
     user: str | None = None
     value: str | None = None
     max_keys_per_user: int | str | None = None
     max_per_key: float | Fraction = 1
     step: float | Fraction | None = None
     signed: bool = False
-    key_type: str = "as stored"
+    key_type: str | Sequence[str] = "as stored"
     nulls: str = "refuse"
     domain: int | None = None
     memory_limit: str | None = None
@@ -54,13 +55,36 @@ class Counting:
     def __post_init__(self) -> None:
         if self.nulls not in ("refuse", "drop"):
             raise ParameterError(f"nulls must be 'refuse' or 'drop', got {self.nulls!r}")
-        if self.key_type not in KEY_TYPES:
-            raise ParameterError(f"key_type must be one of {', '.join(map(repr, KEY_TYPES))}, got {self.key_type!r}")
-        _ = self.contribution, self.reading  # computing them checks them
-        for role in ("key", "user", "value"):
+        _ = self.contribution, self.reading, self.keys, self.key_types  # computing them checks them
+        if self.domain is not None and len(self.keys) > 1:
+            raise ParameterError(f"domain is for keys of one column of integers, got {len(self.keys)} columns; omit it")
+        for role in ("user", "value"):
             name = getattr(self, role)
             if name is not None and (not isinstance(name, str) or not name):
                 raise ParameterError(f"{role} must be the name of a column, got {name!r}")
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the columns of the key, or `ParameterError`."""
+        names = tuple(self.key) if isinstance(self.key, (list, tuple)) else (self.key,)
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ParameterError(f"key must be the name of a column, or a list of such names, got {self.key!r}")
+        if len(set(names)) < len(names):
+            raise ParameterError(f"key must name every column once, got {', '.join(map(str, names))}")
+        if len(names) > MOST_COLUMNS:
+            raise ParameterError(f"key must have at most {MOST_COLUMNS} columns, got {len(names)}")
+        return tuple(map(str, names))
+
+    @cached_property
+    def key_types(self) -> tuple[str, ...]:
+        """How each column of the key is read, or `ParameterError`."""
+        several = isinstance(self.key_type, (list, tuple))
+        types = tuple(map(str, self.key_type)) if several else (str(self.key_type),) * len(self.keys)
+        if not set(types) <= set(KEY_TYPES) or len(types) != len(self.keys):
+            count = "" if len(self.keys) == 1 else f", or a list of {len(self.keys)} of them, one for each column"
+            names = ", ".join(map(repr, KEY_TYPES))
+            raise ParameterError(f"key_type must be one of {names}{count}, got {self.key_type!r}")
+        return types
 
     @cached_property
     def contribution(self) -> Contribution:
@@ -121,7 +145,7 @@ class Counting:
     @property
     def columns(self) -> list[str]:
         """The names of the columns that are read."""
-        return [name for name in (self.key, self.user, self.value) if name is not None]
+        return [*self.keys, *(name for name in (self.user, self.value) if name is not None)]
 
     @cached_property
     def reading(self) -> Reading:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,10 @@ class Scan:
     def query(self, sql: str) -> Any:
         """A relation of SQL over this table, which it calls `source`."""
         return self.connection.sql(f"WITH source AS (FROM {self.sql}) {sql}")
+
+    def has(self, column: str) -> str:
+        """The type of a column in words, without the values of an ENUM, which are data."""
+        return f"column {column!r} has {re.sub(r'ENUM[(].*[)]', 'ENUM', self.types[column], flags=re.DOTALL)} values"
 
     def cast(self, column: str, kind: str) -> str:
         """A hint on how to give a column another type, with a line that can be run."""

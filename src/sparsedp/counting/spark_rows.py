@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +17,12 @@ import numpy as np
 from .. import _native
 from ..errors import InputError, MissingDependencyError, ParameterError
 from ..keys.arrow import key_ids
-from ..keys.hashing import KeyKind, KeySpace, Partition
+from ..keys.composite import EncodedKeys, KeyTable
+from ..keys.hashing import KeySpace, Partition
+from ..keys.kinds import ColumnKind, KeyColumn, is_simple
 from ..privacy.randomness import Words
 from ..structures.table import LARGEST_COUNT, Counts
-from .canonical import SPARK_INTEGERS, SPARK_USERS, spark_order_of
+from .canonical import SPARK_INTEGERS, SPARK_TIMES, SPARK_USERS, spark_order_of
 from .request import Counting
 from .scans import check_columns
 
@@ -29,7 +31,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 INTEGER_TYPES = SPARK_INTEGERS
-KIND_OF_TYPE: dict[str, KeyKind] = {"string": "text", "binary": "bytes", **dict.fromkeys(INTEGER_TYPES, "integer")}
+KIND_OF_TYPE: dict[str, ColumnKind] = {
+    "string": "text",
+    "binary": "bytes",
+    "boolean": "boolean",
+    "date": "date",
+    **SPARK_TIMES,
+    **dict.fromkeys(INTEGER_TYPES, "integer"),
+}
 _COMBINED_ROWS = 1 << 20
 _COMBINED_BYTES = 1 << 26  # of keys that will be named, which may be long
 
@@ -49,14 +58,17 @@ class Query:
         except ImportError:
             raise MissingDependencyError("Spark releases need pyspark: pip install 'sparsedp[spark]'") from None
         query = cls(df, counting)
-        key, user, value = counting.key, counting.user, counting.value
+        user, value = counting.user, counting.value
         types = dict(df.dtypes)
         check_columns(types, counting.columns)
-        if query.key_type not in KIND_OF_TYPE:
-            raise InputError(
-                f"column {key!r} has {query.key_type} values, and keys must be text, bytes or 64-bit integers; "
-                f"cast it, for example with df.withColumn({key!r}, df[{key!r}].cast('string'))"
-            )
+        for key in counting.keys:
+            kind = KIND_OF_TYPE.get(types[key])
+            if kind is None or (kind == "boolean" and len(counting.keys) == 1):
+                raise InputError(
+                    f"column {key!r} has {types[key]} values, and keys must be text, bytes, 64-bit integers, dates or "
+                    "timestamps, or truth values beside other columns; cast it, for example with "
+                    f"df.withColumn({key!r}, df[{key!r}].cast('string'))"
+                )
         # The type of a column with a collation has another name: values that it treats as equal
         # differ in bytes.
         if user is not None and types[user] not in SPARK_USERS:
@@ -75,9 +87,22 @@ class Query:
         return query
 
     @property
-    def key_type(self) -> str:
-        """Spark's name for the type of the keys."""
-        return str(dict(self.df.dtypes)[self.asked.key])
+    def key_types(self) -> list[str]:
+        """Spark's names for the types of the columns of the key."""
+        types = dict(self.df.dtypes)
+        return [str(types[name]) for name in self.asked.keys]
+
+    @property
+    def key_columns(self) -> tuple[KeyColumn, ...]:
+        """The columns of the key."""
+        kinds = [KIND_OF_TYPE[own] for own in self.key_types]
+        return tuple(KeyColumn(name, kind) for name, kind in zip(self.asked.keys, kinds, strict=True))
+
+    def described(self, space: KeySpace) -> KeySpace:
+        """A key space with the kind or the columns of these keys."""
+        columns = self.key_columns
+        kind = columns[0].kind
+        return replace(space, kind=kind) if len(columns) == 1 and is_simple(kind) else replace(space, columns=columns)
 
     def column(self, name: str) -> Column:
         """A column by its name, whatever characters the name has."""
@@ -95,11 +120,13 @@ class Query:
             if name in nullable and not self.asked.drop:
                 faults[f"column {name!r} is null"] = self.column(name).isNull()
         if domain is not None:
-            number = self.column(self.asked.key)
+            (key,) = self.asked.keys
+            number = self.column(key)
             outside = number < 0 if domain >> 63 else (number < 0) | (number >= domain)
-            faults[f"column {self.asked.key!r} is not in [0, {domain})"] = outside
-        if named and self.key_type == "string":  # a string of Spark may hold any bytes
-            faults[f"column {self.asked.key!r} is not valid Unicode"] = _broken_text(self.column(self.asked.key))
+            faults[f"column {key!r} is not in [0, {domain})"] = outside
+        for key, kind in zip(self.asked.keys, self.key_types, strict=True):
+            if named and kind == "string":  # a string of Spark may hold any bytes
+                faults[f"column {key!r} is not valid Unicode"] = _broken_text(self.column(key))
         if self.asked.value is not None:
             value = self.column(self.asked.value).cast("double")
             if self.asked.grid is not None:
@@ -132,17 +159,23 @@ class Query:
             raise InputError(f"{'; '.join(found)}; {fix}")
 
     def pairs(self) -> DataFrame:
-        """Keys and bounded contributions (k, n): one shuffle by user."""
+        """The columns of keys and bounded contributions (k0, k1, …, n): one shuffle by user."""
         from pyspark.sql import functions
 
         if self.asked.user is not None:
-            return self.ranked().where(functions.col("rank") <= self.asked.contribution.keys).select("k", "n")
+            few = self.ranked().where(functions.col("rank") <= self.asked.contribution.keys)
+            return few.select(*self.own_names, "n")
         own = functions.lit(1).cast("bigint") if self.asked.value is None else self._bounded(functions.col("v"))
-        return self._rows().select("k", own.alias("n"))
+        return self._rows().select(*self.own_names, own.alias("n"))
+
+    @property
+    def own_names(self) -> list[str]:
+        """Names for the columns of the key that no column of the table can have an influence on."""
+        return [f"k{at}" for at in range(len(self.asked.keys))]
 
     def _rows(self) -> DataFrame:
-        """The rows that count: k, u and v."""
-        columns = [self.column(self.asked.key).alias("k")]
+        """The rows that count: the columns of the key, u and v."""
+        columns = [self.column(name).alias(own) for name, own in zip(self.asked.keys, self.own_names, strict=True)]
         if self.asked.user is not None:
             columns.append(self.column(self.asked.user).alias("u"))
         if self.asked.value is not None:
@@ -151,17 +184,19 @@ class Query:
         return rows.dropna() if self.asked.drop else rows
 
     def ranked(self) -> DataFrame:
-        """The keys of each user (u, k, n), in the order in which they are kept (rank)."""
+        """The keys of each user (u, k0, k1, …, n), in the order in which they are kept (rank)."""
         from pyspark.sql import Window, functions
 
         assert self.asked.user is not None
+        k = self.own_names
         own = functions.count(functions.lit(1)) if self.asked.value is None else functions.sum("v")
         # One shuffle serves both: rows partitioned by user are also partitioned by user and key.
-        each = self._rows().repartition("u").groupBy("u", "k").agg(self._bounded(own).alias("n"))
+        each = self._rows().repartition("u").groupBy("u", *k).agg(self._bounded(own).alias("n"))
         # The key decides between equal hashes: anything else could depend on other users' rows.
-        kinds = dict(self.df.dtypes)
-        hashed = spark_order_of(functions.col("u"), kinds[self.asked.user], functions.col("k"), kinds[self.asked.key])
-        order = Window.partitionBy("u").orderBy(hashed, "k")
+        user_kind = str(dict(self.df.dtypes)[self.asked.user])
+        pairs = zip(("u", *k), (user_kind, *self.key_types), strict=True)
+        hashed = spark_order_of([(functions.col(name), kind) for name, kind in pairs])
+        order = Window.partitionBy("u").orderBy(hashed, *k)
         return each.withColumn("rank", functions.row_number().over(order))
 
     @property
@@ -214,7 +249,9 @@ def rows_by_part(
     def placed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (_by_key if named else _fingerprints)(batches, space, partition, combines)
 
-    what, kind = ("key", query.key_type) if named else ("id", "bigint")
+    # A composite key that will be named travels as its canonical bytes.
+    own = "binary" if space.columns else query.key_types[0]
+    what, kind = ("key", own) if named else ("id", "bigint")
     rows = query.pairs().mapInArrow(placed, f"part int, {what} {kind}, n bigint")
     # Every part has at least one row, so that it is built even if it has no keys.
     session = query.df.sparkSession
@@ -259,8 +296,7 @@ def _fingerprints(
     for batch in batches:
         if not batch.num_rows:
             continue
-        numbers = np.ascontiguousarray(batch.column(1).to_numpy(zero_copy_only=False), np.int64)
-        chunks.append((key_ids(space, batch.column(0)), numbers))
+        chunks.append((ids_of(space, keys_of(space, [batch])), _numbers([batch])))
         rows += batch.num_rows
         if rows >= _COMBINED_ROWS:
             yield combined()
@@ -276,10 +312,12 @@ def _by_key(
     import pyarrow as pa
 
     for chunk in _chunks(batches):
-        keys, numbers = pa.chunked_array([one.column(0) for one in chunk]), _numbers(chunk)
+        keys, numbers = keys_of(space, chunk), _numbers(chunk)
+        if isinstance(keys, KeyTable):
+            keys = keys.encoded()
         if combines:
             keys, numbers = sum_by_key(keys, numbers)
-        part = partition.part_of(key_ids(space, keys)).astype(np.int32)
+        part = partition.part_of(ids_of(space, EncodedKeys(keys) if space.columns else keys)).astype(np.int32)
         table = pa.table({"part": part, "key": keys, "n": numbers})
         yield from table.to_batches()
 
@@ -300,8 +338,25 @@ def _chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield chunk
 
 
+def keys_of(space: KeySpace, batches: list[pa.RecordBatch]) -> Any:
+    """The keys of batches (k0, k1, …, n): a column, or a `KeyTable` if they are composite."""
+    import pyarrow as pa
+
+    each = [pa.chunked_array([one.column(at) for one in batches]) for at in range(len(space.columns) or 1)]
+    return KeyTable.read(tuple(each), space.columns) if space.columns else each[0]
+
+
+def ids_of(space: KeySpace, keys: Any) -> Words:
+    """The ids of keys as `keys_of` gives them, or of encoded ones."""
+    if space.seed is not None and isinstance(keys, (KeyTable, EncodedKeys)):
+        return keys.ids(space.seed)
+    return key_ids(space, keys)
+
+
 def _numbers(batches: list[pa.RecordBatch]) -> Counts:
-    numbers: Counts = np.concatenate([one.column(1).to_numpy(zero_copy_only=False) for one in batches])
+    numbers: Counts = np.concatenate(
+        [one.column(one.num_columns - 1).to_numpy(zero_copy_only=False) for one in batches]
+    )
     return np.ascontiguousarray(numbers, np.int64)
 
 

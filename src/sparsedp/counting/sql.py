@@ -11,15 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
+from .._util.lazy import cached_property
 from ..errors import InputError
 from ..structures.table import LARGEST_COUNT
-from .canonical import TEXTS, grouped, hash_of_key, order_of
-from .declared import reads_integers
+from .canonical import grouped, order_of
+from .key_columns import KeySource, key_sources
 from .request import Counting
 from .scans import Scan, quoted
 
-# A database would also read 0x10, 1_000 and 1.5, which it rounds, as integers.
-_INTEGER = "[+-]?[0-9]+"
 _WHOLE = r"\s*[+-]?[0-9]+(\.0*)?([eE][+]?[0-9]+)?\s*"
 
 
@@ -30,26 +29,10 @@ class Query:
     table: Scan
     asked: Counting
 
-    @property
-    def reads_integers(self) -> bool:
-        """Whether keys are text to be read as integers."""
-        return reads_integers(self.table.types[self.asked.key], self.asked.key_type)
-
-    @property
-    def _key(self) -> str:
-        column, kind = quoted(self.asked.key), self.table.types[self.asked.key]
-        text = column if kind == "VARCHAR" else f"CAST({column} AS VARCHAR)"
-        if self.reads_integers:
-            return f"CASE WHEN regexp_full_match({text}, '{_INTEGER}') THEN TRY_CAST({text} AS {self._key_kind}) END"
-        return text if self.asked.key_type == "text" or TEXTS.fullmatch(kind) else column
-
-    @property
-    def _key_kind(self) -> str:
-        """The type of `_key`."""
-        kind = self.table.types[self.asked.key]
-        if self.reads_integers:  # no type covers both ends, and the rows must not decide which one is needed
-            return "BIGINT" if self.asked.domain is None else "UBIGINT"
-        return "VARCHAR" if self.asked.key_type == "text" or TEXTS.fullmatch(kind) else kind
+    @cached_property
+    def keys(self) -> tuple[KeySource, ...]:
+        """The columns of the key."""
+        return key_sources(self.table, self.asked)
 
     @property
     def _value(self) -> str | None:
@@ -62,36 +45,41 @@ class Query:
         """What may be wrong with a row, and the SQL that detects it."""
         faults = {}
         if not self.asked.drop:
-            faults["{key} is null"] = f"{quoted(self.asked.key)} IS NULL"
-            if self.asked.user is not None:
-                faults["{user} is null"] = f"{quoted(self.asked.user)} IS NULL"
-            if self.asked.value is not None:
-                faults["{value} is null"] = f"{quoted(self.asked.value)} IS NULL"
-        if self.reads_integers:
-            least, end = ("-2^63", "2^63") if self.asked.domain is None else ("0", "2^64")
-            faults[f"{{key}} is not an integer from {least} to below {end} in decimal digits"] = (
-                f"{quoted(self.asked.key)} IS NOT NULL AND {self._key} IS NULL"
-            )
-        if self.asked.domain is not None:
-            faults[f"{{key}} is not in [0, {self.asked.domain})"] = (
-                f"{self._key} < 0 OR {self._key} >= {self.asked.domain}"
-            )
+            faults = {f"column {name!r} is null": f"{quoted(name)} IS NULL" for name in self.asked.columns}
+        for key in self.keys:
+            faults |= key.faults
         if self.asked.value is not None:
+            value = f"column {self.asked.value!r}"
             number = "number" if self.asked.grid is not None else "whole number below 2^63 (pass step= for reals)"
             wrong = f"{self._value} IS NULL"
             if self.asked.grid is None and self.table.types[self.asked.value] == "VARCHAR":  # its cast would round
                 wrong += f" OR TRY_CAST({quoted(self.asked.value)} AS DOUBLE) <> {self._value}"
                 wrong += f" OR NOT regexp_full_match({quoted(self.asked.value)}, '{_WHOLE}')"
-            faults[f"{{value}} is not a {number}"] = f"{quoted(self.asked.value)} IS NOT NULL AND ({wrong})"
+            faults[f"{value} is not a {number}"] = f"{quoted(self.asked.value)} IS NOT NULL AND ({wrong})"
             if self.asked.grid is not None:
-                faults["{value} is not finite"] = f"NOT isfinite({self._value})"
+                faults[f"{value} is not finite"] = f"NOT isfinite({self._value})"
             if not self.asked.signed:
-                faults["{value} is negative (pass signed=True to allow it)"] = f"{self._value} < 0"
+                faults[f"{value} is negative (pass signed=True to allow it)"] = f"{self._value} < 0"
         return faults
 
+    @cached_property
+    def _grouped_keys(self) -> list[tuple[str, str]]:
+        """The SQL of each column of the key to group by, and its type."""
+        return [grouped(key.value, key.type, self.table.binary_text) for key in self.keys]
+
     @property
-    def _grouped_key(self) -> tuple[str, str]:
-        return grouped(self._key, self._key_kind, self.table.binary_text)
+    def _names(self) -> list[str]:
+        """The names of the columns of the key in the query."""
+        return [f"k{at}" for at in range(len(self.keys))]
+
+    @property
+    def _typed_names(self) -> list[tuple[str, str]]:
+        return [(name, kind) for name, (_, kind) in zip(self._names, self._grouped_keys, strict=True)]
+
+    @property
+    def _order(self) -> str:
+        """The hash that orders the keys of a user."""
+        return order_of([("u", self._grouped_user[1]), *self._typed_names])
 
     @property
     def _grouped_user(self) -> tuple[str, str]:
@@ -99,10 +87,11 @@ class Query:
         return grouped(quoted(self.asked.user), self.table.types[self.asked.user], self.table.binary_text)
 
     def _rows(self) -> str:
-        """The rows that count: k, u, v, and whether anything is wrong with them."""
+        """The rows that count: k0, k1, …, u, v, and whether anything is wrong with them."""
         faults = list(self.wrong_rows().values())
         bad = " OR ".join(f"coalesce({fault}, false)" for fault in faults) or "false"
-        columns = [f"{self._grouped_key[0]} AS k", f"({bad}) AS bad"]
+        columns = [f"{sql} AS {name}" for name, (sql, _) in zip(self._names, self._grouped_keys, strict=True)]
+        columns.append(f"({bad}) AS bad")
         if self.asked.user is not None:
             columns.append(f"{self._grouped_user[0]} AS u")
         if self._value is not None:
@@ -133,34 +122,36 @@ class Query:
 
     def sql(self) -> str:
         """Keys, their sums in units, and whether a row was bad: one scan of the table."""
-        limit = LARGEST_COUNT
+        limit, k = LARGEST_COUNT, ", ".join(self._names)
         total = f"CAST(least(greatest(sum(c), {-limit}), {limit}) AS BIGINT)"
         if self.asked.user is None:
             own = "1" if self.asked.value is None else self._bounded(self._units)
-            kept = f"SELECT k, {own} AS c, bad FROM rows"
+            kept = f"SELECT {k}, {own} AS c, bad FROM rows"
         else:
             # If rows are only counted, key and user show whether a row is bad; that needs no
             # aggregate.
-            bad = (
-                "(u IS NULL OR k IS NULL)" if self.asked.value is None and self.asked.domain is None else "bool_or(bad)"
-            )
+            bad = "bool_or(bad)"
+            if self.asked.value is None and self.asked.domain is None:
+                bad = f"({' OR '.join(f'{name} IS NULL' for name in ('u', *self._names))})"
             own = self._bounded("count(*)" if self.asked.value is None else f"sum({self._units})")
             if self.asked.value is None and self.asked.contribution.per_key == 1:
                 own = "1"
             # A bad row must not be hidden by the bound on keys, so its pair comes first. The key
             # decides between equal hashes: anything else that the database might use could depend
             # on other users' rows.
-            hashed = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
-            order = f"CASE WHEN bad THEN 0::UHUGEINT ELSE {hashed} END"
+            order = f"CASE WHEN bad THEN 0::UHUGEINT ELSE {self._order} END"
             kept = (
-                f"SELECT k, c, bad FROM (SELECT u, k, {own} AS c, {bad} AS bad FROM rows GROUP BY u, k) QUALIFY "
-                f"row_number() OVER (PARTITION BY u ORDER BY {order}, k) "
+                f"SELECT {k}, c, bad FROM (SELECT u, {k}, {own} AS c, {bad} AS bad FROM rows GROUP BY u, {k}) QUALIFY "
+                f"row_number() OVER (PARTITION BY u ORDER BY {order}, {k}) "
                 f"<= {self.asked.contribution.keys}"
             )
-        keys = "k" if self._grouped_key[1] == self._key_kind else "decode(k) AS k"
+        keys = ", ".join(
+            name if kind == key.type else f"decode({name}) AS {name}"
+            for key, (name, kind) in zip(self.keys, self._typed_names, strict=True)
+        )
         return (
             f"SELECT {keys}, n, bad FROM (WITH rows AS ({self._rows()}), kept AS ({kept}) "
-            f"SELECT k, {total} AS n, bool_or(bad) AS bad FROM kept GROUP BY k)"
+            f"SELECT {k}, {total} AS n, bool_or(bad) AS bad FROM kept GROUP BY {k})"
         )
 
     def habits_sql(self, sampled: int, sums: int) -> str:
@@ -169,13 +160,12 @@ class Query:
 
         A key belongs to one of `sums` sums, with a sign; both are bits of its hash.
         """
-        hashed = order_of("u", self._grouped_user[1], "k", self._grouped_key[1])
-        own = hash_of_key("k", self._grouped_key[1])
+        own, k = order_of(self._typed_names), ", ".join(self._names)
         return (
             f"SELECT * FROM (WITH rows AS ({self._rows()}), "
-            "pairs AS MATERIALIZED (SELECT u, k, bool_or(bad) AS bad FROM rows GROUP BY u, k), "
+            f"pairs AS MATERIALIZED (SELECT u, {k}, bool_or(bad) AS bad FROM rows GROUP BY u, {k}), "
             f"few AS (SELECT {own} AS h FROM pairs QUALIFY "
-            f"row_number() OVER (PARTITION BY u ORDER BY {hashed}, k) <= {sampled}) "
+            f"row_number() OVER (PARTITION BY u ORDER BY {self._order}, {k}) <= {sampled}) "
             "SELECT true AS users, d AS at, CAST(count(*) AS BIGINT) AS n, bool_or(bad) AS bad "
             "FROM (SELECT count(*) AS d, bool_or(bad) AS bad FROM pairs GROUP BY u) GROUP BY d "
             f"UNION ALL SELECT false, CAST(h % {sums} AS BIGINT), "
@@ -189,10 +179,8 @@ class Query:
         counts = ", ".join(f"count(*) FILTER (WHERE {f}), min(line) FILTER (WHERE {f})" for f in faults.values())
         lines = "SELECT *, row_number() OVER () AS line FROM source"
         (row,) = self.table.query(f"SELECT {counts} FROM ({lines}){self._not_dropped}").fetchall()
-        roles = {"key": self.asked.key, "user": self.asked.user, "value": self.asked.value}
-        names = {role: f"column {name!r}" for role, name in roles.items()}
         found = [
-            f"{text.format(**names)} in {number} row{'s' if number > 1 else ''}, first in row {first}"
+            f"{text} in {number} row{'s' if number > 1 else ''}, first in row {first}"
             for text, number, first in zip(faults, row[::2], row[1::2], strict=True)
             if number
         ]

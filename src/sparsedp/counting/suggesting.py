@@ -114,7 +114,7 @@ class Suggestion:
 def suggest(
     source: object,
     *,
-    key: str,
+    key: str | Sequence[str],
     user: str,
     epsilon: float,
     delta: float = 0.0,
@@ -122,7 +122,7 @@ def suggest(
     mechanism: str = "auto",
     noise: str = "auto",
     max_per_key: float = 1,
-    key_type: str = "as stored",
+    key_type: str | Sequence[str] = "as stored",
     nulls: str = "refuse",
     memory_limit: str | None = None,
     delimiter: str | None = None,

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ..errors import FormatError
-from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace
+from ..keys.hashing import KeySpace
+from ..keys.kinds import COLUMN_KINDS, KEY_KINDS, MOST_COLUMNS, KeyColumn, KeyKind, is_column_kind, is_simple
 from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
 from .codec import Encoded, check_names, decode, decode_plan, encode, encode_scalar
 from .container import Container, checksums
 
-FORMAT = 2
+FORMAT = 3
 HEADER_NAME = "release.sparsedp"
 _NEGATIVE = "negative."
 _PLAN = "plan"
@@ -49,11 +50,22 @@ class Contents:
     key_space: KeySpace
     sides: tuple[Parts, ...]  # the counts, and for signed values a second release of their negatives
     reproducible: bool
-    format: int = FORMAT  # of the file it came from; saving it again keeps the format
+    format: int = 0  # of the file it came from; saving it again keeps the format
     source: Source | None = None
+
+    def __post_init__(self) -> None:
+        if not self.format:
+            object.__setattr__(self, "format", format_of(self.key_space))
 
 
 Kind = TypeVar("Kind", bound=Contents)
+
+
+def format_of(space: KeySpace) -> int:
+    """The format of new files: the oldest that has what they need, so that older programs can read
+    them. Before format 3, all keys are simple.
+    """
+    return 3 if space.columns else 2
 
 
 def own_arrays(contents: Contents, part: int) -> list[Arrays]:
@@ -101,6 +113,10 @@ def described(
         "domain": encode_scalar(space.domain),
         "seed": None if space.seed is None else [encode_scalar(word) for word in space.seed],
     }
+    if space.columns:
+        keys = {"columns": [{"name": own.name, "kind": own.kind} for own in space.columns], **keys}
+    elif typed:
+        keys = {"kind": space.kind, **keys}
     arrays = arrays | own
     description = {
         **_common(contents.format, "release"),
@@ -108,7 +124,7 @@ def described(
         "mechanism": plan.mechanism,
         "epsilon": plan.epsilon,
         "delta": plan.delta,
-        "keys": {"kind": space.kind, **keys} if typed else keys,
+        "keys": keys,
         "plan": encoded,
         "checksums": sums(arrays),
         "parts": parts,
@@ -250,8 +266,10 @@ def arrays_of(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Ar
 
 
 def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:
-    keys, typed = description["keys"], description["format"] >= 2
-    check_names(keys, {"domain", "seed"} | ({"kind"} if typed else set()), "keys")
+    keys, version = description["keys"], description["format"]
+    typed = version == 2
+    described_by = {1: set[str](), 2: {"kind"}, 3: {"columns"}}[version]
+    check_names(keys, {"domain", "seed"} | described_by, "keys")
     source = Encoded(description["format"], {}, {})
     domain = decode(int, keys["domain"], "keys.domain", source)
     seed = decode(tuple[int, ...] | None, keys["seed"], "keys.seed", source)
@@ -259,6 +277,10 @@ def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:
         raise FormatError("keys must be those of the plan")
     if seed is not None and (len(seed) != 2 or not all(0 <= word < 1 << 64 for word in seed)):
         raise FormatError("keys.seed must be two words of 64 bits")
+    if version == 3:
+        if seed is None:
+            raise FormatError("keys of several columns must be hashed")
+        return KeySpace(domain, seed, None, _key_columns(keys["columns"]))
     if seed is None:
         kinds: tuple[KeyKind | None, ...] = ("integer",)
     else:  # a file of format 1 does not state it
@@ -268,6 +290,26 @@ def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:
         if stated == kind:
             return KeySpace(domain, seed, kind)
     raise FormatError(f"keys.kind must be one of {', '.join(map(str, kinds))}, got {stated!r:.40}")
+
+
+def _key_columns(stated: Any) -> tuple[KeyColumn, ...]:
+    """The columns of composite keys; a key of one column has a kind that simple keys lack."""
+    if not isinstance(stated, list) or not 1 <= len(stated) <= MOST_COLUMNS:
+        raise FormatError(f"keys.columns must be a list of 1 to {MOST_COLUMNS} columns")
+    columns = []
+    for at, own in enumerate(stated):
+        check_names(own, {"name", "kind"}, f"keys.columns.{at}")
+        name, kind = own["name"], own["kind"]
+        if not isinstance(name, str) or not name:
+            raise FormatError(f"keys.columns.{at}.name must be text, got {name!r:.40}")
+        if not isinstance(kind, str) or not is_column_kind(kind):
+            raise FormatError(f"keys.columns.{at}.kind must be one of {', '.join(COLUMN_KINDS)}, got {kind!r:.40}")
+        columns.append(KeyColumn(name, kind))
+    if len({own.name for own in columns}) < len(columns):
+        raise FormatError("keys.columns must have different names")
+    if len(columns) == 1 and (is_simple(columns[0].kind) or columns[0].kind == "boolean"):
+        raise FormatError(f"keys.columns must not be one column of kind {columns[0].kind}, which format 2 has")
+    return tuple(columns)
 
 
 def refuse(wrong: Iterator[str]) -> None:

@@ -32,7 +32,6 @@ from .container import (
     write,
 )
 from .description import (
-    FORMAT,
     HEADER_NAME,
     Contents,
     Kind,
@@ -91,7 +90,7 @@ def new_directory(path: Path) -> Iterator[Path]:
             raise
 
 
-def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays], version: int = FORMAT) -> str:
+def write_part(directory: Path, part: int, of: int, sides: Sequence[Arrays], version: int) -> str:
     """Write one part of a release and return the digest that the header file must list."""
     arrays = prefixed(sides)
     sums = checksums(arrays)

@@ -17,7 +17,8 @@ from ..privacy.randomness import Words
 from .containers import has, is_dataset, is_lazy_frame, is_unread, unlabelled
 
 if TYPE_CHECKING:
-    from .hashing import KeyKind, KeySpace
+    from .hashing import KeySpace
+    from .kinds import KeyKind
 
 # Arrow's own exceptions are subclasses of these.
 _CONVERSION_ERRORS = (ValueError, TypeError, OverflowError, NotImplementedError)
@@ -40,21 +41,22 @@ def as_chunked_array(column: Any) -> Any:
         raise InputError(f"a column must have one type that Arrow supports, got {kind}; convert it first") from None
 
 
-def as_two_columns(table: Any) -> tuple[Any, Any]:
-    """The key and value columns of any table that supports Arrow, possibly only once it has been
-    read.
+def as_keys_and_values(table: Any) -> tuple[Any, Any]:
+    """The keys of any table that supports Arrow, possibly only once it has been read, and its last
+    column, the values. Keys are a column, or a table if there are several.
     """
     import pyarrow
 
     if is_unread(table):
-        check_two_columns(column_names(table))
+        check_counted_columns(column_names(table))
         table = read(table)
     try:
         columns = pyarrow.table(table)
     except _CONVERSION_ERRORS:
-        raise InputError(f"counts must be a table of two columns, key and value, got {type(table).__name__}") from None
-    check_two_columns(columns.column_names)
-    return columns.column(0), columns.column(1)
+        raise InputError(f"counts must be a table of keys and values, got {type(table).__name__}") from None
+    check_counted_columns(columns.column_names)
+    last = columns.num_columns - 1
+    return columns.column(0) if last == 1 else columns.select(list(range(last))), columns.column(last)
 
 
 def column_names(table: Any) -> list[str]:
@@ -93,12 +95,12 @@ def errors_of_polars() -> Iterator[None]:
         raise InputError(f"the LazyFrame cannot be read ({type(error).__name__}); {why}") from None
 
 
-def check_two_columns(names: Iterable[object]) -> None:
-    """`InputError` unless there are two names."""
+def check_counted_columns(names: Iterable[object]) -> None:
+    """`InputError` unless there are at least two names."""
     names = list(names)
-    if len(names) != 2:
+    if len(names) < 2:
         got = ", ".join(map(str, names)) or "none"
-        raise InputError(f"a table of counts must have two columns, key and value, got {got}")
+        raise InputError(f"a table of counts must have columns of keys and, as the last one, of values, got {got}")
 
 
 def refuse_nulls(column: Any, what: str) -> None:
@@ -217,5 +219,5 @@ def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
         offset_array = np.zeros(1, width) if offsets is None else np.frombuffer(offsets, width)
         first = chunk.offset
         used = offset_array[first : first + len(chunk) + 1] if len(chunk) else np.zeros(1, width)
-        return space.columns(used, np.frombuffer(data or b"", np.uint8), text)
+        return space.strings(used, np.frombuffer(data or b"", np.uint8), text)
     raise KeyTypeError(f"keys must be str, bytes or int, got an Arrow column of {kind}")

@@ -6,17 +6,12 @@ Only this place handles the containers of other libraries; keys and values are b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from ..errors import InputError
 from .arrow import as_chunked_array, has_mixed_categories, pandas_to_numpy, refuse_missing
-from .containers import has, is_a, is_numpy_inside, is_pandas, is_table, speaks_arrow, unmasked
-
-if TYPE_CHECKING:
-    from .hashing import Key
+from .containers import has, is_a, is_numpy_inside, is_pandas, is_table, is_time, speaks_arrow, unmasked
 
 
 def as_column(thing: Any, what: str) -> Any:
@@ -28,7 +23,9 @@ def as_column(thing: Any, what: str) -> Any:
     """
     if isinstance(thing, (str, bytes, list, tuple)) or is_table(thing):
         return thing
-    if is_numpy_inside(thing):
+    if what == "key" and is_time(thing):
+        thing = as_chunked_array(thing)
+    elif is_numpy_inside(thing):
         thing = np.asarray(thing.to_numpy())
     elif is_pandas(thing):
         refuse_missing(thing, what)
@@ -47,28 +44,3 @@ def as_column(thing: Any, what: str) -> Any:
 def is_arrow(column: object) -> bool:
     """Whether this is an Arrow column."""
     return is_a(column, "pyarrow", "ChunkedArray")
-
-
-def rereadable_keys(keys: Any) -> Any:
-    """Keys that can be read twice, for their ids and for their names; anything else is refused when
-    ids are made.
-    """
-    column = as_column(keys, "key")
-    if isinstance(column, np.ndarray):
-        return column.tolist() if column.dtype.kind == "O" and column.ndim == 1 else column
-    if is_arrow(column):
-        try:
-            column.validate(full=True)
-        except ValueError:  # its text may show what is in the column
-            raise InputError("a column of keys is damaged: it is not valid Arrow data; write it again") from None
-    return column
-
-
-def take(keys: Any, rows: npt.NDArray[np.int64]) -> list[Key]:
-    """The keys of some rows of a list, an array or a column."""
-    if isinstance(keys, (list, tuple)):
-        return [keys[row] for row in rows.tolist()]
-    if isinstance(keys, np.ndarray):
-        taken: list[Key] = keys[rows].tolist()
-        return taken
-    return [keys[row].as_py() for row in rows.tolist()]  # Arrow's take lacks views, and may overflow its offsets

@@ -61,6 +61,11 @@ def is_pandas(column: Any) -> bool:
     return hasattr(column.dtype, "kind") and not isinstance(column.dtype, np.dtype)
 
 
+def is_time(column: Any) -> bool:
+    """Whether this is a pandas column of times, which may have a time zone."""
+    return has(column, "isna") and has(column, "dtype") and getattr(column.dtype, "kind", None) == "M"
+
+
 def unmasked(array: np.ndarray, what: str) -> np.ndarray:
     """A plain array; `InputError` with the position of the first entry that is masked and so is not
     data.

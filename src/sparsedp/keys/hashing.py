@@ -1,11 +1,10 @@
 """From keys to ids: key → canonical bytes → 64-bit fingerprint, and from ids to rows of the
 embedding.
 
-A key is a str, bytes or int. Its canonical bytes are the payload (UTF-8, the bytes, or eight
-little-endian bytes) followed by one tag: `s`, `b`, `i` for integers in [-2^63, 2^63) and `u` for
-integers in [2^63, 2^64). So 1, "1" and b"1" are three keys, and different keys have different
-bytes. The fingerprint is SipHash-2-4 under a fresh public seed. With an explicit domain, keys are
-integers in [0, domain) and are their own ids.
+A key is a str, bytes or int, or has several columns (`composite`). 1, "1" and b"1" are three keys:
+different keys have different canonical bytes (`encoding`). The fingerprint is SipHash-2-4 of these
+under a fresh public seed. With an explicit domain, keys are integers in [0, domain) and are their
+own ids.
 
 A release knows the kind of its keys and refuses any other: 1 and "1" are different keys, and a
 caller who asks for one of the two means the one that was counted.
@@ -19,7 +18,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +28,10 @@ from ..errors import InputError, KeyTypeError
 from ..privacy.randomness import Randomness, Words
 from . import arrow
 from .columns import as_column, is_arrow
+from .composite import KeyTable, one_id
 from .containers import is_table
+from .kinds import Key, KeyColumn, KeyKind
 
-Key: TypeAlias = str | bytes | int
-KeyKind: TypeAlias = Literal["text", "bytes", "integer"]
-
-KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 _KIND_OF_TYPE: dict[type, KeyKind] = {str: "text", bytes: "bytes", int: "integer"}
 _KIND_NAMES: dict[KeyKind, str] = {"text": "text (str)", "bytes": "bytes", "integer": "integers"}
 _CONVERSIONS: dict[tuple[KeyKind, KeyKind], str] = {
@@ -59,7 +56,8 @@ class KeySpace:
 
     domain: int
     seed: tuple[int, int] | None
-    kind: KeyKind | None = None  # of the keys that it answers for; None for any, as in files that do not state it
+    kind: KeyKind | None = None  # of simple keys that it answers for; None for any, as in files that do not state it
+    columns: tuple[KeyColumn, ...] = ()  # of composite keys
 
     @classmethod
     def draw(cls, domain: int | None, randomness: Randomness) -> KeySpace:
@@ -71,6 +69,8 @@ class KeySpace:
 
     def id(self, key: Key) -> int:
         """The id of one key."""
+        if self.columns and self.seed is not None:
+            return one_id(self.seed, key, self.columns)
         if self.seed is not None and (self.kind is None or _KIND_OF_TYPE.get(type(key)) == self.kind):
             fingerprint = _native.hash_key(self.seed[0], self.seed[1], key)
             if fingerprint is not None:
@@ -79,10 +79,12 @@ class KeySpace:
 
     def ids(self, keys: object) -> Words:
         """The ids of a list, tuple, NumPy array, Arrow, pandas or polars column, or other iterable
-        of keys.
+        of keys; of composite keys, also of a table, a dict or a tuple of columns.
 
         `KeyTypeError` if their kind is not that of the release.
         """
+        if self.columns and self.seed is not None:
+            return KeyTable.read(keys, self.columns).ids(self.seed)
         ids, kind = self.read(keys)
         if len(ids) and self.kind is not None and kind != self.kind:
             raise wrong_kind(self.kind, kind)
@@ -119,7 +121,7 @@ class KeySpace:
             self._refuse(values.tolist(), int(np.argmax(outside)))
         return ids
 
-    def columns(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
+    def strings(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
         """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
         hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
         return hash_column(*self._seed_for(text), aligned(offsets, offsets.dtype), data, text)
@@ -158,7 +160,7 @@ class KeySpace:
             self._refuse(keys.tolist(), ids)
         return ids
 
-    def _from_sequence(self, keys: list[Key] | tuple[Key, ...]) -> Words:
+    def _from_sequence(self, keys: list[Any] | tuple[Any, ...]) -> Words:
         if self.seed is not None:
             ids = _native.hash_objects(*self.seed, keys)
         else:
@@ -167,7 +169,7 @@ class KeySpace:
             self._refuse(keys, ids)
         return ids
 
-    def _refuse(self, keys: list[Key] | tuple[Key, ...], position: int) -> NoReturn:
+    def _refuse(self, keys: list[Any] | tuple[Any, ...], position: int) -> NoReturn:
         """Report what is wrong with the key at a position that a kernel refused, without the key:
         it may be data.
         """
@@ -202,7 +204,7 @@ def _kind_of_array(keys: np.ndarray) -> KeyKind | None:
     return _kind_of_first(keys[:1].tolist()) if keys.dtype.kind == "O" else kinds.get(keys.dtype.kind)
 
 
-def _kind_of_first(keys: Sequence[Key]) -> KeyKind | None:
+def _kind_of_first(keys: Sequence[Any]) -> KeyKind | None:
     """The kind of keys that all have the same kind: that of the first."""
     if not keys:
         return None

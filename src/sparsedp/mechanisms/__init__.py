@@ -19,7 +19,7 @@ from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, Plan, check_priv
 from .options import MechanismOptions
 from .predictions import ErrorPrediction
 from .problem import LEFT_OUT, Problem
-from .reading import Arrays, Parts, Reader, tables_of
+from .reading import Arrays, Parts, Reader, Summed, tables_of
 from .sizing import Sizing
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "Problem",
     "Reader",
     "Sizing",
+    "Summed",
     "check_options",
     "check_privacy",
     "create_plan",

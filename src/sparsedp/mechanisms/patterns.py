@@ -14,7 +14,7 @@ from ..privacy.randomness import Words
 from ..structures.decoding import ESTIMATORS, PRIORS, Floats
 from ..structures.unbiased import Summands, summands
 from .fitted import FittedDecoder
-from .reading import Estimates, Parts, Reader, tables_of
+from .reading import Estimates, Parts, Reader, Summed, tables_of
 
 if TYPE_CHECKING:
     from .tight_alp import TightAlpPlan
@@ -72,15 +72,12 @@ class PatternReader(Reader):
     def _default(self) -> _native.BlockReader:
         return self._estimates(*self.check(None, None))
 
-    def sum(self, ids: Words) -> tuple[float, float]:
-        """The sum of values that are right on average, and its variance, including the square of
-        any bias.
-        """
+    def sum(self, ids: Words) -> Summed:
         own, noise = self._summands, self.plan.stage.noise.variance_of_draws
         total = self._reader(own.values).read(ids).sum()
         variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
         bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
-        return float(total), max(float(variance), len(ids) * own.least_variance) + bias**2
+        return Summed(float(total), max(float(variance), len(ids) * own.least_variance), bias)
 
     @cached_property
     def _summands(self) -> Summands:

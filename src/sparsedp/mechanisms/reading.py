@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = dict[str, np.ndarray]
 Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
 Estimates: TypeAlias = npt.NDArray[np.float64]
+
+
+class Summed(NamedTuple):
+    """A sum of estimates, its variance, and a bound on its bias."""
+
+    total: float
+    variance: float
+    bias: float = 0.0
 
 
 class Reader(ABC):
@@ -57,12 +65,12 @@ class Reader(ABC):
         error = self.plan.error_with_probability_cells(failure)
         return estimates - error, estimates + error
 
-    def sum(self, ids: Words) -> tuple[float, float]:
-        """The sum of unbiased estimates, and its variance."""
+    def sum(self, ids: Words) -> Summed:
+        """The sum of estimates that are right on average, or nearly."""
         variance = self.plan.noise_variance
         if variance is None:
             raise ParameterError(f"mechanism {self.plan.mechanism!r} has no unbiased estimates to sum")
-        return float(self.estimate(ids, self.estimators[0], self.priors[0]).sum()), len(ids) * variance
+        return Summed(float(self.estimate(ids, self.estimators[0], self.priors[0]).sum()), len(ids) * variance)
 
 
 class ArrayReader(Reader):

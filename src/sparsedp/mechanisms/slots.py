@@ -12,7 +12,7 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy.randomness import Words
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
-from .reading import Estimates, Parts, Reader, tables_of
+from .reading import Estimates, Parts, Reader, Summed, tables_of
 
 if TYPE_CHECKING:
     from .retrieval import RetrievalPlan
@@ -75,7 +75,7 @@ class SlotReader(Reader):
             low, high = np.minimum(low, answers), np.maximum(high, answers)
         return low, high
 
-    def sum(self, ids: Words) -> tuple[float, float]:
+    def sum(self, ids: Words) -> Summed:
         if self.plan.overload is not None:
             raise ParameterError(f"there is nothing unbiased to sum: {self.plan.overload}")
         return super().sum(ids)

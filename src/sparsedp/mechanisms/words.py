@@ -6,6 +6,7 @@ import math
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
+from ..keys.kinds import columns_in_words
 from .predictions import QUANTILES
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def kind_of_keys(space: KeySpace, kept: bool) -> str:
     if space.seed is None:
         return f"integers in [0, {space.domain})"
     kind = {"text": "text", "bytes": "bytes", "integer": "integers", None: "of unknown kind"}[space.kind]
+    if space.columns:
+        kind = columns_in_words(space.columns)
     return f"{kind}, hashed; stored keys are named" if kept else f"{kind}, hashed"
 
 

@@ -49,7 +49,7 @@ class Contribution:
 class BoundedCounts:
     """Counts of bounded contributions. They are the data, with no privacy protection yet."""
 
-    keys: Any  # a column of distinct keys that supports Arrow
+    keys: Any  # distinct keys: an Arrow column, or a table if they have several columns
     units: npt.NDArray[np.int64]  # the counts, as multiples of `unit`
     unit: Fraction
     step: Fraction | None  # the grid on which real values are released

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,11 @@ import numpy as np
 
 from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
 from ..errors import OverloadWarning
+from ..format.description import format_of
 from ..format.files import check_new, finish_parts, new_directory, write_part
-from ..keys.columns import rereadable_keys
-from ..keys.hashing import KeyKind, KeySpace, Partition
+from ..keys.hashing import KeySpace, Partition
+from ..keys.kinds import ColumnKind
+from ..keys.rows import rereadable_keys
 from ..mechanisms import Sizing
 from ..planning.drafts import Draft, draft
 from ..planning.request import Request
@@ -47,7 +50,7 @@ def release(
     parts: int = 1,
     path: str | os.PathLike[str] | None = None,
     keep_keys: bool = False,
-    key_type: str | None = None,
+    key_type: str | Sequence[str] | None = None,
     noise: str = "auto",
     max_keys_per_user: int | None = None,
     max_per_key: float | None = None,
@@ -61,10 +64,11 @@ def release(
     Parameters
     ----------
     counts
-        A mapping, a pair (keys, values), a pandas Series, a two-column table (key, value: pandas,
-        polars, Arrow, also a LazyFrame or Dataset) or a SciPy sparse row, with `domain`. Keys are
-        str, bytes or int; values of the same key are summed. Or the result of `count`, which brings
-        its sensitivity with it.
+        A mapping, a pair (keys, values), a pandas Series, a table whose last column has the values
+        and whose other columns are the key (pandas, polars, Arrow, also a LazyFrame or Dataset) or
+        a SciPy sparse row, with `domain`. Keys are str, bytes, int, dates or timestamps, or tuples
+        of these and of truth values; values of the same key are summed. Or the result of `count`,
+        which brings its sensitivity with it.
     epsilon
         The privacy to spend. The release states the exact amount, which is never larger.
     delta
@@ -108,10 +112,11 @@ def release(
         Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See
         `Release.kept_keys`.
     key_type
-        The kind of the keys: "text", "bytes" or "integer". A release answers for keys of one kind,
-        which is published. The type of a column determines it. For a dict or a list the first key
-        does, and if there are no keys the kind is text: state it if keys are not text and there may
-        be none.
+        The kind of the keys: "text", "bytes", "integer", "date" or "timestamp[us]" (other units: s,
+        ms, ns; "timestamp[us, UTC]" with a time zone); for keys of several columns a list of kinds,
+        which may also be "boolean". A release answers for keys of one kind, which is published.
+        The type of a column determines it. For a dict or a list the first key does, and if there
+        are no keys the kind is text: state it if keys are not text and there may be none.
     ledger
         Debit the budget of the data set in this ledger, before any noise is drawn.
     dataset
@@ -129,10 +134,10 @@ def release(
 
 
 def publish(
-    drafted: Draft, counts: CountsLike, key_kind: KeyKind | None, path: Path | None, account: Account | None
+    drafted: Draft, counts: CountsLike, kinds: tuple[ColumnKind, ...], path: Path | None, account: Account | None
 ) -> Release:
     """Read the data, debit the account, build the release, and write it if there is a path."""
-    data = _Data.read(counts, key_kind, drafted)
+    data = _Data.read(counts, kinds, drafted)
     if path is not None:
         check_new(path, drafted.problem.parts)
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
@@ -161,7 +166,7 @@ class _Data:
     randomness: Randomness
 
     @classmethod
-    def read(cls, counts: CountsLike, key_kind: KeyKind | None, drafted: Draft) -> _Data:
+    def read(cls, counts: CountsLike, kinds: tuple[ColumnKind, ...], drafted: Draft) -> _Data:
         """The data, or `InputError` with the position of what is malformed."""
         problem = drafted.request.problem  # values are on the grid of the request, not on that of the mechanism
         bounded = as_bounded(counts)
@@ -169,10 +174,10 @@ class _Data:
             raise AssertionError("the draft promises more privacy than the bounds that the counts were made with")
         pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
         if problem.keep_keys:  # ids and names come from the same rows
-            pairs = replace(pairs, keys=rereadable_keys(pairs.keys))
+            pairs = replace(pairs, keys=rereadable_keys(pairs.keys, kinds=kinds))
         randomness = fresh_randomness()
         space = KeySpace.draw(None if problem.hashed else problem.domain, randomness)
-        ids, space = key_ids(pairs, space, key_kind)
+        ids, space = key_ids(pairs, space, kinds)
         return cls(pairs, ids, space, distinct_rows(ids, pairs.keys) if problem.keep_keys else None, randomness)
 
     def by_part(self, partition: Partition) -> list[Any]:
@@ -212,7 +217,10 @@ def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
     built_parts = (work.build(part, sums) for part, sums in enumerate(each))
     if path is not None and partition.parts > 1:
         with new_directory(path) as directory:
-            digests = [write_part(directory, part, partition.parts, sides) for part, sides in enumerate(built_parts)]
+            version = format_of(space)
+            digests = [
+                write_part(directory, part, partition.parts, sides, version) for part, sides in enumerate(built_parts)
+            ]
             finish_parts(directory, plan, space, randomness.reproducible, digests)
         return load(path, allow_reproducible=randomness.reproducible)
     sides = tuple(plan.completed(side) for side in zip(*built_parts, strict=True))

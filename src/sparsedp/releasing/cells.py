@@ -21,9 +21,9 @@ import numpy.typing as npt
 from .. import _native
 from .._util.progress import task
 from ..errors import InputError
-from ..keys.columns import take
 from ..keys.hashing import aligned
-from ..keys.kept import canonical, keep
+from ..keys.kept import keep
+from ..keys.rows import names_of
 from ..mechanisms import Arrays, Built
 from ..privacy.neighbours import Neighbours
 from ..privacy.randomness import Randomness, Words, pieces
@@ -70,7 +70,7 @@ class NamedCells(Cells):
     def published(self, built: Built) -> Arrays:
         """What is published, with the names of the keys that are stored."""
         stored = self[built.stored]
-        names = chain.from_iterable(take(self.keys, stored.rows[piece]) for piece in pieces(len(stored.rows)))
+        names = chain.from_iterable(names_of(self.keys, stored.rows[piece]) for piece in pieces(len(stored.rows)))
         return keep(built.arrays, stored.ids, names)
 
 
@@ -151,7 +151,7 @@ def distinct_rows(ids: Words, keys: Any) -> Rows:
     if same.any():
         shared = np.union1d(np.flatnonzero(same), np.flatnonzero(same) + 1)
         seen: dict[bytes, int] = {}
-        names = [canonical(key) for key in take(keys, rows[shared])]
+        names = names_of(keys, rows[shared])
         for row, name in zip(rows[shared].tolist(), names, strict=True):
             first = seen.setdefault(name, row)
             if first != row:

@@ -21,10 +21,13 @@ import numpy.typing as npt
 
 from .._util.progress import task
 from ..errors import InputError, KeyTypeError, ParameterError
-from ..keys.arrow import as_two_columns, check_two_columns, values_to_numpy
+from ..keys.arrow import as_keys_and_values, check_counted_columns, values_to_numpy
 from ..keys.columns import as_column, is_arrow
+from ..keys.composite import KeyTable
 from ..keys.containers import has, is_table, is_unread
-from ..keys.hashing import KEY_KINDS, KeyKind, KeySpace
+from ..keys.hashing import KeySpace
+from ..keys.kinds import ColumnKind, columns_in_words, is_simple, stated_kinds
+from ..keys.rows import told_apart
 from ..privacy.contributions import as_bounded
 from ..privacy.randomness import Words
 from ..structures.table import Counts
@@ -32,8 +35,8 @@ from ..structures.table import Counts
 if TYPE_CHECKING:
     pass
 
-# A Mapping, (keys, values), a pandas Series, a two-column table (pandas, polars, Arrow), or a SciPy
-# sparse row.
+# A Mapping, (keys, values), a pandas Series, a table of keys and values (pandas, polars, Arrow), or a
+# SciPy sparse row.
 CountsLike: TypeAlias = Any
 
 _NO_DOUBLE = ("must be exactly a 64-bit float", "convert it to int or float first")
@@ -85,11 +88,12 @@ def _split(counts: CountsLike) -> tuple[object, object]:
     if has(counts, "iloc"):  # pandas: a Series, or a DataFrame, which has columns
         if not has(counts, "columns"):
             return counts.index, counts
-        check_two_columns(counts.columns)
-        return counts.iloc[:, 0], counts.iloc[:, 1]
+        check_counted_columns(counts.columns)
+        single = len(counts.columns) == 2
+        return counts.iloc[:, 0] if single else counts.iloc[:, :-1], counts.iloc[:, -1]
     if has(counts, "__arrow_c_stream__") or is_unread(counts):
-        return as_two_columns(counts)
-    kinds = "a mapping, (keys, values), a Series, a two-column table or a sparse row"
+        return as_keys_and_values(counts)
+    kinds = "a mapping, (keys, values), a Series, a table of keys and values or a sparse row"
     raise InputError(f"counts must be {kinds}, got {type(counts).__name__}")
 
 
@@ -232,25 +236,43 @@ def _refuse(bad: npt.NDArray[np.bool_], must: str, fix: str) -> None:
         raise InputError(f"value at position {int(np.argmax(bad))} {must}; {fix}")
 
 
-def key_ids(pairs: Pairs, space: KeySpace, stated: KeyKind | None = None) -> tuple[Words, KeySpace]:
-    """The ids of the keys, one for each value, and the key space with their kind."""
+def key_ids(pairs: Pairs, space: KeySpace, stated: tuple[ColumnKind, ...] = ()) -> tuple[Words, KeySpace]:
+    """The ids of the keys, one for each value, and the key space with their kind or columns."""
     with task("Reading keys", len(pairs.values)) as advance:
-        ids, kind = space.read(pairs.keys)
+        keys = told_apart(pairs.keys, kinds=stated)
+        ids, space = _composite_ids(keys, space) if isinstance(keys, KeyTable) else _simple_ids(keys, space, stated)
         advance(len(ids))
     if len(ids) != len(pairs.values):
         raise InputError(f"there must be as many keys as values, got {len(ids)} keys and {len(pairs.values)} values")
-    wanted = space.kind or stated
+    return ids, space
+
+
+def _simple_ids(keys: Any, space: KeySpace, stated: tuple[ColumnKind, ...]) -> tuple[Words, KeySpace]:
+    ids, kind = space.read(keys)
+    wanted = space.kind or (stated[0] if stated and is_simple(stated[0]) else None)
     if wanted is not None and kind not in (wanted, None):
         raise KeyTypeError(f"keys must be of the stated kind, {wanted}, got {kind} keys; convert them, or state theirs")
     return ids, replace(space, kind=wanted or kind or "text")
 
 
-def check_key_type(key_type: str | None, hashed: bool) -> KeyKind | None:
-    """The requested kind of keys, or `ParameterError`."""
+def _composite_ids(keys: KeyTable, space: KeySpace) -> tuple[Words, KeySpace]:
+    if space.seed is None:
+        raise KeyTypeError(
+            f"keys must be integers in [0, {space.domain}), got the columns {columns_in_words(keys.columns)}; "
+            "omit domain= to hash them"
+        )
+    if [column.kind for column in keys.columns] == ["boolean"]:
+        raise KeyTypeError("a key must not be a truth value alone; use text or integers")
+    return keys.ids(space.seed), replace(space, columns=keys.columns)
+
+
+def check_key_type(key_type: Any, hashed: bool) -> tuple[ColumnKind, ...]:
+    """The requested kinds of the key's columns, or `ParameterError`; none if nothing is stated."""
     if key_type is None:
-        return None
-    if key_type not in KEY_KINDS:
-        raise ParameterError(f"key_type must be one of {', '.join(map(repr, KEY_KINDS))}, got {key_type!r}")
-    if not hashed and key_type != "integer":
+        return ()
+    kinds = stated_kinds(key_type)
+    if not hashed and kinds != ("integer",):
         raise ParameterError(f"key_type must be 'integer' with domain=, got {key_type!r}")
-    return key_type
+    if kinds == ("boolean",):
+        raise ParameterError("key_type must not be 'boolean' for keys of one column; use text or integers")
+    return kinds

@@ -15,10 +15,10 @@ from .._util.lazy import cached_property
 from ..errors import FormatError, ParameterError, ReproducibleReleaseError
 from ..format import files
 from ..format.description import Contents
-from ..keys.columns import rereadable_keys, take
-from ..keys.hashing import Key
 from ..keys.kept import kept_keys
-from ..mechanisms import Plan, Reader, notebook, tables_of
+from ..keys.kinds import Key, KeyColumn, columns_in_words
+from ..keys.rows import rereadable_keys, take
+from ..mechanisms import Plan, Reader, Summed, notebook, tables_of
 from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
 from .ranking import Fingerprint, Ranking, as_frame, largest
@@ -68,6 +68,11 @@ class Release(Contents):
         return self.plan.mechanism
 
     @property
+    def key_columns(self) -> tuple[KeyColumn, ...]:
+        """The columns of the key, with names and kinds; simple keys have one without a name."""
+        return self.key_space.columns or (KeyColumn(None, self.key_space.kind),)
+
+    @property
     def filled(self) -> bool:
         """Whether it estimates counts of keys that are not stored; if not, it answers 0 for them
         (see `overload`).
@@ -103,7 +108,9 @@ class Release(Contents):
         self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
     ) -> Floats:
         """Estimates for many keys at once, given as a list, a NumPy array, or an Arrow, pandas or
-        polars column.
+        polars column. Keys of several columns are a list of tuples, a table with those columns
+        (pandas, polars, Arrow, or a dict of columns; other columns are ignored), or a tuple of
+        columns.
 
         `tight-alp` has the estimators "median" (its default), "mean" and "paper" (the average of
         all maximisers). Its median uses the prior "balanced" by default: no count is answered much
@@ -155,13 +162,19 @@ class Release(Contents):
         is left, a few hundredths of a noise scale for each key, is part of the standard error. The
         other mechanisms have no sums.
         """
+        total, variance, bias = self.summed(keys)
+        return Sum(total, math.sqrt(variance + bias**2))
+
+    def summed(self, keys: object) -> Summed:
+        """The sum over keys, its variance, and a bound on its bias: what `sum` is made of."""
         ids = self.key_space.ids(keys)
         sums = [reader.sum(ids) for reader in self._readers]
-        cells = sum(sign * total for sign, (total, _) in zip((1, -1), sums, strict=False))
-        variance = sum(own for _, own in sums)
+        cells = sum(sign * own.total for sign, own in zip((1, -1), sums, strict=False))
+        variance = sum(own.variance for own in sums)
         if self.plan.problem.neighbours.real:
             variance += len(ids) / 4  # rounding to the grid
-        return Sum(cells * self._step, math.sqrt(variance) * self._step)
+        bias = sum(own.bias for own in sums)
+        return Summed(cells * self._step, variance * self._step**2, bias * self._step)
 
     def stored(self) -> Stored:
         """The explicitly stored keys and their values, ascending by key."""
@@ -179,7 +192,7 @@ class Release(Contents):
             raise ParameterError("this release knows its stored keys by their hashes only; build it with keep_keys")
         tables = [arrays for side in self.sides for arrays in side]
         ids = np.concatenate([arrays["table.ids"] for arrays in tables])
-        keys = [key for arrays in tables for key in kept_keys(arrays)]
+        keys = [key for arrays in tables for key in kept_keys(arrays, self.key_space.columns)]
         return [keys[at] for at in np.argsort(ids, kind="stable").tolist()]
 
     def top(self, n: int = 20, candidates: object = None, *, confidence: float = 0.95) -> Ranking:
@@ -196,24 +209,23 @@ class Release(Contents):
         count = whole_number("n", n)
         _check_confidence(confidence)
         if candidates is not None:
-            keys = rereadable_keys(candidates)
+            keys = rereadable_keys(candidates, self.key_space.columns)
             ids = self.key_space.ids(keys)
         else:
             keys, ids = None, self._stored_ids()
         prior = self.table_prior
         rows = largest(ids, self._estimates(ids, None, prior, True), count)
         names = self._names(rows, ids) if candidates is None else take(keys, rows)
-        return Ranking(
-            list(names), self._estimates(ids[rows], None, prior, True), *self._bounds(ids[rows], confidence, prior)
-        )
+        estimates, bounds = self._estimates(ids[rows], None, prior, True), self._bounds(ids[rows], confidence, prior)
+        return Ranking.of(list(names), estimates, *bounds, columns=self.key_space.columns)
 
     def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
-        """A pandas DataFrame of keys with their estimates and intervals: the columns key, estimate,
-        low, high.
+        """A pandas DataFrame of keys with their estimates and intervals: the columns key (or those
+        of the key, if it has several), estimate, low, high.
 
         They are those of the prior "fitted", if the mechanism has it.
         """
-        keys = rereadable_keys(keys)
+        keys = rereadable_keys(keys, self.key_space.columns)
         prior = self.table_prior
         return as_frame(keys, self.lookup(keys, prior=prior), *self.interval(keys, confidence, prior=prior))
 
@@ -296,6 +308,8 @@ class Release(Contents):
 
     def __repr__(self) -> str:
         note = ", reproducible: for tests only" if self.reproducible else ""
+        if self.key_space.columns:
+            note = f", keys: {columns_in_words(self.key_space.columns)}{note}"
         return f"<Release {self.mechanism}, ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, {self.nbytes} bytes{note}>"
 
 

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from ..errors import MissingDependencyError
 from ..keys.columns import is_arrow
+from ..keys.composite import KeyTable
 from ..keys.containers import is_a
-from ..keys.hashing import Key
+from ..keys.kinds import Key, KeyColumn, labels
 from ..privacy.randomness import Words
 
 Floats = npt.NDArray[np.float64]
@@ -30,17 +31,36 @@ class Fingerprint:
     __repr__ = __str__
 
 
-class Ranking(NamedTuple):
-    """Keys in descending order of their estimates, and an interval for each."""
-
+class _Ranked(NamedTuple):
     keys: list[Key | Fingerprint]
     estimates: Floats
     low: Floats
     high: Floats
 
+
+class Ranking(_Ranked):
+    """Keys in descending order of their estimates, and an interval for each: keys, estimates, low,
+    high.
+    """
+
+    columns: tuple[KeyColumn, ...] = ()  # of composite keys
+
+    @classmethod
+    def of(
+        cls, keys: list[Key | Fingerprint], estimates: Floats, low: Floats, high: Floats, columns: tuple[KeyColumn, ...]
+    ) -> Ranking:
+        """The ranking of keys that have these columns; none if they are simple."""
+        made = cls(keys, estimates, low, high)
+        made.columns = columns
+        return made
+
     def to_pandas(self) -> Any:
-        """A DataFrame with the columns key, estimate, low and high."""
-        return as_frame(self.keys, self.estimates, self.low, self.high)
+        """A DataFrame with the columns key (or those of the key, if it has several), estimate, low
+        and high.
+        """
+        named = self.columns and not any(isinstance(key, Fingerprint) for key in self.keys)
+        keys = KeyTable.read(self.keys, self.columns) if named else self.keys
+        return as_frame(keys, self.estimates, self.low, self.high)
 
 
 def largest(ids: Words, estimates: Floats, count: int) -> Rows:
@@ -58,9 +78,14 @@ def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
         import pandas
     except ImportError:
         raise MissingDependencyError("a DataFrame needs pandas: pip install pandas") from None
+    answers = {"estimate": estimates, "low": low, "high": high}
+    if isinstance(keys, KeyTable):
+        names = labels(keys.columns, list(answers))
+        columns = {name: column.to_pandas() for name, column in zip(names, keys.table.columns, strict=True)}
+        return pandas.DataFrame({**columns, **answers})
     if is_arrow(keys):
         keys = keys.to_pylist() if is_a(keys.type, "pyarrow", "DictionaryType") else keys.to_pandas()
     if isinstance(keys, (list, tuple)):
         # By default pandas turns integers from both ends of 64 bits into floats.
         keys = pandas.Series(list(keys), dtype=object).infer_objects()
-    return pandas.DataFrame({"key": keys, "estimate": estimates, "low": low, "high": high})
+    return pandas.DataFrame({"key": keys, **answers})

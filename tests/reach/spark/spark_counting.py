@@ -71,6 +71,6 @@ def count(
         cell = bytes(row["k"]) if isinstance(row["k"], bytearray) else row["k"]
         sums[cell] = sums.get(cell, 0) + row["n"]
     types = {"string": pa.string(), "binary": pa.binary()}
-    keys = pa.array(list(sums), types.get(query.key_type, pa.int64()))
+    keys = pa.array(list(sums), types.get(query.key_types[0], pa.int64()))
     units = np.array(list(sums.values()), np.int64)
     return BoundedCounts(keys, units, asked.unit, asked.grid, asked.contribution, signed)

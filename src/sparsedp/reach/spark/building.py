@@ -16,8 +16,8 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -29,12 +29,12 @@ from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
 from ...counting.executors import check_executors
 from ...counting.request import AUTO, Counting
 from ...counting.spark_habits import spark_habits
-from ...counting.spark_rows import INTEGER_TYPES, KIND_OF_TYPE, Query, rows_by_part, sum_by_key
+from ...counting.spark_rows import INTEGER_TYPES, Query, ids_of, rows_by_part, sum_by_key
 from ...counting.suggesting import Spending, predicted_noises, suggested
 from ...errors import ParameterError
 from ...format import files
-from ...format.description import part_name
-from ...keys.arrow import key_ids
+from ...format.description import format_of, part_name
+from ...keys.composite import EncodedKeys
 from ...keys.hashing import KeySpace
 from ...mechanisms import Plan, Sizing
 from ...planning.drafts import Draft, draft
@@ -59,7 +59,7 @@ DEFAULT_PARTS = 16
 def release(
     df: DataFrame,
     *,
-    key: str,
+    key: str | Sequence[str],
     path: str | os.PathLike[str],
     epsilon: float,
     delta: float = 0.0,
@@ -117,7 +117,7 @@ def release(
         chosen = suggested(spark_habits(query), budget, noises, account)
         query, drafted = _asked(df, asked | {"max_keys_per_user": chosen.max_keys_per_user})
     randomness = fresh_randomness()
-    space = replace(KeySpace.draw(own_domain, randomness), kind=KIND_OF_TYPE[query.key_type])
+    space = query.described(KeySpace.draw(own_domain, randomness))
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
     # spent.
     with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
@@ -132,7 +132,7 @@ def release(
 def plan(
     df: DataFrame,
     *,
-    key: str,
+    key: str | Sequence[str],
     epsilon: float,
     delta: float = 0.0,
     user: str | None = None,
@@ -167,9 +167,9 @@ def _asked(df: DataFrame, arguments: dict[str, Any]) -> tuple[Query, Draft]:
     request = Request.of(arguments | query.asked.bounds)
     if request.problem.parts == 1:
         raise ParameterError("parts must be at least 2: one part is built by one executor; collect counts instead")
-    if request.domain is not None and query.key_type not in INTEGER_TYPES:
+    if request.domain is not None and query.key_types[0] not in INTEGER_TYPES:
         raise ParameterError(
-            f"with domain= keys must be integers, and column {query.asked.key!r} has {query.key_type} values"
+            f"with domain= keys must be integers, and column {query.asked.keys[0]!r} has {query.key_types[0]} values"
         )
     return query, draft(request)
 
@@ -219,8 +219,9 @@ def named_sums(keys: pa.ChunkedArray, values: Counts, unit: Fraction, space: Key
 
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # together they may exceed 2 GB
     names, totals = sum_by_key(keys.cast(wide.get(keys.type, keys.type)), values)
-    ids = key_ids(space, names)
-    return NamedSums.of_rows(ids, totals, unit, names, distinct_rows(ids, names))
+    named = EncodedKeys(pa.chunked_array([names])) if space.columns else names
+    ids = ids_of(space, named)
+    return NamedSums.of_rows(ids, totals, unit, named, distinct_rows(ids, named))
 
 
 def _parts_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.ChunkedArray, Counts]]:
@@ -255,7 +256,7 @@ def _joined(pieces: list[pa.RecordBatch]) -> tuple[pa.ChunkedArray, Counts]:
 
 def _publish(cluster: _Cluster, plan: Plan, work: PartWork, space: KeySpace, target: Path, reproducible: bool) -> None:
     """Build every part on an executor, and make a release from one attempt of each."""
-    parts = cluster.parts
+    parts, version = cluster.parts, format_of(space)
     staging = target.with_name(f".{target.name}.{secrets.token_hex(8)}.spark")
     attempts = staging / "attempts"
     attempts.mkdir(parents=True)
@@ -270,7 +271,7 @@ def _publish(cluster: _Cluster, plan: Plan, work: PartWork, space: KeySpace, tar
                 f"an executor does not see {attempts}: path must be on a file system that the driver and all executors "
                 "share (or this attempt came too late, after another one had been chosen)"
             ) from None
-        return {"attempt": attempt, "sha256": files.write_part(attempts / attempt, part, parts, sides)}
+        return {"attempt": attempt, "sha256": files.write_part(attempts / attempt, part, parts, sides, version)}
 
     try:
         built = cluster.each(build, "attempt string, sha256 string")

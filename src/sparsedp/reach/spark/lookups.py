@@ -7,16 +7,18 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...counting.executors import check_executors
 from ...counting.scans import check_columns
 from ...counting.spark_rows import KIND_OF_TYPE
-from ...errors import InputError, ParameterError
+from ...errors import InputError, KeyTypeError, ParameterError
 from ...format import files
+from ...keys.components import wrong_component
 from ...keys.hashing import wrong_kind
+from ...keys.kinds import columns_in_words, is_instant, is_simple, unit_of
 from ...releasing.published import Release, load
 
 if TYPE_CHECKING:
@@ -25,33 +27,33 @@ if TYPE_CHECKING:
 
 
 def lookup(
-    df: DataFrame, release: Release | str | os.PathLike[str], *, key: str, confidence: float = 0.95
+    df: DataFrame, release: Release | str | os.PathLike[str], *, key: str | Sequence[str], confidence: float = 0.95
 ) -> DataFrame:
     """The DataFrame with three more columns: estimate, low, high.
 
     A release of one file is sent to every executor once, as a file; a directory of parts is opened
-    by its path. Keys must not be null.
+    by its path. Keys must not be null. A key of several columns is a list of their names in this
+    table, in the order of the release.
     """
-    check_columns(dict(df.dtypes), [key])
+    names = [key] if isinstance(key, str) else list(key)
+    check_columns(dict(df.dtypes), names)
     taken = {"estimate", "low", "high"} & set(df.columns)
     if taken:
         raise InputError(f"the table already has a column {sorted(taken)[0]!r}; rename it")
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
     opened = release if isinstance(release, Release) else load(release)
-    kind = KIND_OF_TYPE.get(dict(df.dtypes)[key])
-    if opened.key_space.kind not in (None, kind):
-        raise wrong_kind(opened.key_space.kind, kind)
+    _check_kinds(opened, names, [str(dict(df.dtypes)[name]) for name in names])
     check_executors(df)
     find = _shipped(df, opened)
-    at = df.columns.index(key)
+    places = [df.columns.index(name) for name in names]
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         local = find()
         for batch in batches:
-            keys = batch.column(at)
+            keys = batch.column(places[0]) if len(places) == 1 else tuple(batch.column(at) for at in places)
             estimates = local.lookup(keys)
             low, high = local.interval(keys, confidence)
             columns = [*batch.columns, *(pa.array(one) for one in (estimates, low, high))]
@@ -63,6 +65,27 @@ def lookup(
     for name in ("estimate", "low", "high"):
         schema = schema.add(name, DoubleType())
     return df.mapInArrow(answer, schema)
+
+
+def _check_kinds(release: Release, names: list[str], types: list[str]) -> None:
+    """`KeyTypeError` unless these columns have the kinds of the release's."""
+    kinds = [KIND_OF_TYPE.get(own) for own in types]
+    columns = release.key_columns
+    if len(columns) != len(names):
+        words = columns_in_words(columns)
+        raise KeyTypeError(
+            f"the keys of this release have {len(columns)} columns ({words}), got {len(names)}; pass key="
+        )
+    if not release.key_space.columns:
+        simple = kinds[0] if is_simple(kinds[0]) else None
+        if release.key_space.kind not in (None, simple):
+            raise wrong_kind(release.key_space.kind, simple)
+        return
+    for column, name, kind, own in zip(columns, names, kinds, types, strict=True):
+        assert column.kind is not None
+        same_times = unit_of(column.kind) and unit_of(kind or "") and is_instant(column.kind) == is_instant(kind or "")
+        if kind != column.kind and not same_times:
+            raise wrong_component(column.kind, kind or own, f"column {name!r}")
 
 
 def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:

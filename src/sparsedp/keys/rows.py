@@ -1,0 +1,57 @@
+"""Keys that are read twice: for their ids, and then for the names of some of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import InputError
+from .columns import is_arrow
+from .composite import EncodedKeys, KeyTable, is_composite, settled
+from .encoding import canonical
+from .kinds import ColumnKind, Key, KeyColumn, is_simple
+
+
+def told_apart(keys: Any, columns: tuple[KeyColumn, ...] = (), kinds: tuple[ColumnKind, ...] = ()) -> Any:
+    """Composite keys as a `KeyTable`, of the stated columns or kinds if there are any; simple ones as
+    a column. Anything that is no key is refused when ids are made.
+    """
+    keys = settled(keys)
+    if not columns and len(kinds) < 2 and is_simple((*kinds, "text")[0]) and not is_composite(keys):
+        return keys
+    table = KeyTable.read(keys, columns, kinds)
+    return table if columns or table.simple is None else table.simple
+
+
+def rereadable_keys(keys: Any, columns: tuple[KeyColumn, ...] = (), kinds: tuple[ColumnKind, ...] = ()) -> Any:
+    """The same, checked completely, so that names can be read from them."""
+    column = told_apart(keys, columns, kinds)
+    if isinstance(column, np.ndarray):
+        return column.tolist() if column.dtype.kind == "O" and column.ndim == 1 else column
+    if is_arrow(column) or isinstance(column, KeyTable):
+        try:
+            (column.table if isinstance(column, KeyTable) else column).validate(full=True)
+        except ValueError:  # its text may show what is in the column
+            raise InputError("a column of keys is damaged: it is not valid Arrow data; write it again") from None
+    return column
+
+
+def take(keys: Any, rows: npt.NDArray[np.int64]) -> list[Key]:
+    """The keys of some rows of a list, an array, a column or a `KeyTable`."""
+    if isinstance(keys, KeyTable):
+        return keys.at(rows).keys()
+    if isinstance(keys, (list, tuple)):
+        return [keys[row] for row in rows.tolist()]
+    if isinstance(keys, np.ndarray):
+        taken: list[Key] = keys[rows].tolist()
+        return taken
+    return [keys[row].as_py() for row in rows.tolist()]  # Arrow's take lacks views, and may overflow its offsets
+
+
+def names_of(keys: Any, rows: npt.NDArray[np.int64]) -> list[bytes]:
+    """The canonical bytes of the keys of some rows."""
+    if isinstance(keys, (KeyTable, EncodedKeys)):
+        return keys.at(rows).names()
+    return [canonical(key) for key in take(keys, rows)]

@@ -1,0 +1,361 @@
+"""`series()`: releases of the same thing, day after day, opened as one.
+
+Their noise is independent, so variances of sums over a window add up; what bias there is has the same
+sign for the same key every day, so it is added as it is. Nothing here draws noise or spends budget:
+what is read was published. Together the releases protect a user who is in all of them by their ε and
+δ added up (docs/privacy.md, "A series of releases").
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .._util.plotting import new_figure
+from ..errors import InputError, ParameterError
+from ..keys.kinds import columns_in_words
+from ..keys.kinds import labels as column_labels
+from ..keys.rows import rereadable_keys, take
+from ..privacy.laws import float_up
+from ..privacy.numbers import whole_number
+from .published import Release, Sum, load
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Label: TypeAlias = str | date
+Source: TypeAlias = str | os.PathLike[str] | Release
+
+_DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
+_MONTH = re.compile(r"(?<!\d)(\d{4})-(\d{2})(?![-\d])")
+_MOST_LINES = 8  # of a plot
+
+
+class WindowSums(NamedTuple):
+    """Sums over windows of consecutive releases: the labels at their ends, totals, standard errors."""
+
+    first: list[str]
+    last: list[str]
+    totals: Floats
+    standard_errors: Floats
+
+
+@dataclass(frozen=True, repr=False)
+class Series:
+    """Releases in order, each with a label, usually a date. It never changes."""
+
+    labels: tuple[str, ...]
+    releases: tuple[Release, ...]
+
+    def __len__(self) -> int:
+        return len(self.releases)
+
+    def __getitem__(self, label: Label) -> Release:
+        return self.releases[self._position(_text(label))]
+
+    def __iter__(self) -> Iterator[tuple[str, Release]]:
+        return iter(zip(self.labels, self.releases, strict=True))
+
+    def between(self, since: Label | None = None, until: Label | None = None) -> Series:
+        """The releases from one label to another, both included.
+
+        If labels are dates, any date will do, and so does a month or a year: all of 2024-02 is until
+        2024-02.
+        """
+        if self._dated:
+            low, high = (None if end is None else _period(end) for end in (since, until))
+            chosen = [
+                at
+                for at, own in enumerate(self.labels)
+                if (low is None or own >= low) and (high is None or own[: len(high)] <= high)
+            ]
+        else:
+            first = 0 if since is None else self._position(_text(since))
+            chosen = list(range(first, len(self) if until is None else self._position(_text(until)) + 1))
+        if not chosen:
+            ends = " ".join(f"{word} {end}" for word, end in (("from", since), ("until", until)) if end is not None)
+            raise ParameterError(f"there is no release {ends}; there are {self._span}")
+        return Series(tuple(self.labels[at] for at in chosen), tuple(self.releases[at] for at in chosen))
+
+    def lookup(
+        self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
+    ) -> Floats:
+        """Estimates: a row for each release, a column for each key. Parameters are those of
+        `Release.lookup`.
+        """
+        keys = self._reread(keys)
+        return np.array([own.lookup(keys, estimator=estimator, prior=prior, clamp=clamp) for own in self.releases])
+
+    def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
+        """Bounds (low, high) in the same form; each covers its true count with this confidence."""
+        keys = self._reread(keys)
+        bounds = [own.interval(keys, confidence, prior=prior) for own in self.releases]
+        return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
+
+    def sum(self, keys: object, since: Label | None = None, until: Label | None = None) -> Sum:
+        """The sum over all these keys and all releases of a window, with its standard error.
+
+        The mechanisms of the releases must have sums (`Release.sum`).
+        """
+        totals, variances, biases = self.between(since, until)._summed(keys)
+        return Sum(float(totals.sum()), math.sqrt(float(variances.sum()) + float(biases.sum()) ** 2))
+
+    def window_sums(self, keys: object, window: int) -> WindowSums:
+        """The sum over all these keys and `window` consecutive releases, for every window."""
+        size = whole_number("window", window)
+        if size > len(self):
+            raise ParameterError(f"window must be at most {len(self)}, the number of releases, got {window}")
+        totals, variances, biases = (_moving(own, size) for own in self._summed(keys))
+        return WindowSums(
+            list(self.labels[: len(totals)]), list(self.labels[size - 1 :]), totals, np.sqrt(variances + biases**2)
+        )
+
+    def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
+        """A pandas DataFrame with a row for each release and key: label, the key, estimate, low, high.
+
+        Like single lookups, and unlike `Release.to_pandas`, it uses the default prior: no key is
+        answered by what others have.
+        """
+        import pandas
+
+        keys = self._reread(keys)
+        answers = self.lookup(keys), *self.interval(keys, confidence)
+        count = answers[0].shape[1]
+        rows: list[Any] = list(take(keys, np.arange(count)))
+        columns = self.releases[0].key_columns
+        names = column_labels(columns, ["label", "estimate", "low", "high"])
+        parts = [[row[at] for row in rows] for at in range(len(columns))] if len(columns) > 1 else [rows]
+        table: dict[str, Any] = {"label": np.repeat(np.array(self.labels, object), count)}
+        table |= {name: part * len(self) for name, part in zip(names, parts, strict=True)}
+        table |= {name: own.ravel() for name, own in zip(("estimate", "low", "high"), answers, strict=True)}
+        return pandas.DataFrame(table)
+
+    def plot(self, keys: object, path: str | os.PathLike[str], confidence: float = 0.95) -> None:
+        """Draw estimates as lines with the bands of their intervals into an image file (PNG, SVG or
+        PDF, by its extension). `keys` are one key or a few.
+        """
+        keys = [keys] if isinstance(keys, (str, bytes, int, tuple, date)) else keys
+        keys = self._reread(keys)
+        estimates, (low, high) = self.lookup(keys), self.interval(keys, confidence)
+        names = list(take(keys, np.arange(estimates.shape[1])))
+        if not 0 < len(names) <= _MOST_LINES:
+            raise ParameterError(f"keys to plot must be 1 to {_MOST_LINES}, got {len(names)}")
+        figure, axes = new_figure(8, 4.2)
+        days = [_as_day(label) for label in self.labels]
+        at: list[Any] = list(self.labels) if None in days else days
+        for name, own, bottom, top in zip(names, estimates.T, low.T, high.T, strict=True):
+            words = ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+            (line,) = axes.plot(at, own, marker="o", markersize=3, linewidth=1.6, label=words.replace("$", r"\$"))
+            axes.fill_between(at, bottom, top, alpha=0.18, color=line.get_color(), linewidth=0)
+        axes.set_ylabel("count")
+        axes.set_title(f"Estimates with {confidence:.0%} intervals")
+        axes.grid(alpha=0.3)
+        axes.legend()
+        figure.autofmt_xdate()
+        figure.savefig(path, dpi=150)
+
+    @property
+    def epsilon(self) -> float:
+        """The ε of all releases added up, rounded up: for a user who is in all of them."""
+        return float_up(sum(map(Fraction, (own.epsilon for own in self.releases)), Fraction(0)))
+
+    @property
+    def delta(self) -> float:
+        """The δ of all releases added up, rounded up."""
+        return float_up(sum(map(Fraction, (own.delta for own in self.releases)), Fraction(0)))
+
+    @property
+    def guarantee(self) -> str:
+        """What a reader may assume about the privacy of all releases together."""
+        largest, whose = max(own.epsilon for own in self.releases), self.releases[0].plan.problem.contribution
+        who = "one step of a count" if whose is None else "a row" if whose.user is None else "a user"
+        if whose is not None and whose.stated:
+            who = "a user"
+        whom = f"{who}, within the bounds that it states, with ε ≤ {largest:.4g}"
+        if len(self) == 1:
+            return f"The release protects {whom}."
+        return (
+            f"Each of the {len(self)} releases protects {whom}. Together they protect {who} that is in all of them with ε ≤ {self.epsilon:.4g} and δ ≤ "
+            f"{self.delta:.3g}, their sums; what is in some of them only, with the sums of those. A ledger that composes "
+            "(--accounting pld) may show a smaller total for the same releases."
+        )
+
+    def __repr__(self) -> str:
+        return f"<Series of {len(self)} releases, {self._span}, ε = {self.epsilon:.4g} and δ = {self.delta:.3g} in all>"
+
+    @property
+    def _span(self) -> str:
+        return f"{self.labels[0]} to {self.labels[-1]}"
+
+    @property
+    def _dated(self) -> bool:
+        return all(_is_dated(label) for label in self.labels)
+
+    def _position(self, label: str) -> int:
+        if label not in self.labels:
+            raise ParameterError(f"there is no release {label!r} in this series, only from {self._span}")
+        return self.labels.index(label)
+
+    def _reread(self, keys: object) -> Any:
+        return rereadable_keys(keys, self.releases[0].key_space.columns)
+
+    def _summed(self, keys: object) -> tuple[Floats, Floats, Floats]:
+        """Totals, variances and biases, one of each for every release."""
+        keys = self._reread(keys)
+        found = []
+        for label, release in self:
+            try:
+                found.append(release.summed(keys))
+            except ParameterError as error:
+                raise ParameterError(f"release {label}: {error}") from None
+        totals, variances, biases = (np.array(part, np.float64) for part in zip(*found, strict=True))
+        return totals, variances, biases
+
+
+def series(
+    sources: str | os.PathLike[str] | Iterable[Source] | Mapping[Any, Source],
+    *,
+    labels: Iterable[Label] | None = None,
+    allow_reproducible: bool = False,
+) -> Series:
+    """Open releases of the same thing as one series.
+
+    Parameters
+    ----------
+    sources
+        A glob such as "days/*.sparsedp", a folder of releases, a list of paths or open releases, or a
+        mapping from labels to them.
+    labels
+        One for each of a list of sources, in their order. Without labels, each file name must have a
+        date (2024-01-31, 20240131 or 2024-01) or a folder above it, and the series is sorted by them.
+    allow_reproducible
+        As for `load`.
+
+    """
+    if isinstance(sources, Mapping):
+        if labels is not None:
+            raise ParameterError("labels must not be given beside a mapping, whose keys are the labels")
+        labels, sources = list(sources), list(sources.values())
+    listed = _listed(sources)
+    named = [_dated_label(own) for own in listed] if labels is None else [_text(label) for label in labels]
+    if len(named) != len(listed):
+        raise ParameterError(f"labels must be as many as releases ({len(listed)}), got {len(named)}")
+    if len(set(named)) < len(named):
+        twice = next(label for at, label in enumerate(named) if label in named[:at])
+        raise ParameterError(f"labels must be different, and {twice!r} is that of two releases; pass labels=")
+    order = sorted(range(len(named)), key=named.__getitem__) if labels is None else range(len(named))
+    opened = [
+        own if isinstance(own, Release) else load(own, allow_reproducible=allow_reproducible)
+        for own in (listed[at] for at in order)
+    ]
+    chosen = tuple(named[at] for at in order)
+    for label, release in zip(chosen[1:], opened[1:], strict=True):
+        if wrong := _misfit(opened[0], release):
+            raise InputError(f"the releases {chosen[0]} and {label} do not fit together: {wrong}")
+    return Series(chosen, tuple(opened))
+
+
+def _listed(sources: Any) -> list[Source]:
+    if isinstance(sources, Release):
+        return [sources]
+    if isinstance(sources, (str, os.PathLike)):
+        pattern = os.fspath(sources)
+        if os.path.isdir(pattern) and not (Path(pattern) / "release.sparsedp").exists():
+            pattern = os.path.join(glob.escape(pattern), "*.sparsedp")
+        found: list[Source] = [pattern]
+        if not os.path.exists(pattern):
+            found = [*sorted(glob.glob(pattern, recursive=True))]
+        if not found:
+            raise InputError(f"there is no release {pattern}")
+        return found
+    if not isinstance(sources, Iterable):
+        raise ParameterError(f"sources must be paths or releases, got {type(sources).__name__}")
+    listed = list(sources)
+    if not listed:
+        raise ParameterError("a series needs at least one release, got none")
+    for own in listed:
+        if not isinstance(own, (str, os.PathLike, Release)):
+            raise ParameterError(f"sources must be paths or releases, got {type(own).__name__}")
+    return listed
+
+
+def _dated_label(source: Source) -> str:
+    """The date in the name of a file, or else in the folders above it."""
+    if isinstance(source, Release):
+        if source.source is None:
+            raise ParameterError("releases that were not loaded from files have no names; pass labels=")
+        source = source.source.path
+    for part in reversed(Path(source).parts):
+        for pattern in (_DAY, _MONTH):
+            for found in pattern.finditer(part):
+                label = "-".join(found.groups())
+                if _is_dated(label):
+                    return label
+    raise ParameterError(f"there is no date such as 2024-01-31 in the name of {os.fspath(source)}; pass labels=")
+
+
+def _period(end: Label) -> str:
+    """A day, a month or a year."""
+    text = _text(end)
+    if re.fullmatch(r"\d{4}", text) is None and not _is_dated(text):
+        raise ParameterError(f"since and until must be dates such as 2024-01-31, 2024-01 or 2024, got {text!r}")
+    return text
+
+
+def _text(label: object) -> str:
+    if isinstance(label, date):
+        return label.isoformat()
+    if isinstance(label, str) and label:
+        return label
+    raise ParameterError(f"a label must be text or a date, got {label!r}")
+
+
+def _is_dated(label: str) -> bool:
+    """Whether a label is a day or a month of the calendar; their text has their order."""
+    return _as_day(label) is not None or (_MONTH.fullmatch(label) is not None and _as_day(f"{label}-01") is not None)
+
+
+def _as_day(label: str) -> date | None:
+    try:
+        return date.fromisoformat(label) if len(label) == len("2024-01-31") else None
+    except ValueError:
+        return None
+
+
+def _moving(values: Floats, size: int) -> Floats:
+    """The sums of all windows of a size, each added up by itself: no rounding error is carried on."""
+    sums: Floats = np.lib.stride_tricks.sliding_window_view(values, size).sum(axis=1)
+    return sums
+
+
+def _misfit(first: Release, other: Release) -> str | None:
+    """Why two releases do not answer the same question; None if they do."""
+    if first.key_columns != other.key_columns:
+        ours, theirs = columns_in_words(first.key_columns), columns_in_words(other.key_columns)
+        return f"their keys are {ours} and {theirs}"
+    one, two = first.plan.problem, other.plan.problem
+    if (one.hashed, one.hashed or one.domain) != (two.hashed, two.hashed or two.domain):
+        return "they have different domains"
+    if one.neighbours.real != two.neighbours.real or one.signed != two.signed:
+        return "one has sums of real or signed values, and the other counts"
+    ours, theirs = _unit(one.contribution), _unit(two.contribution)
+    if ours != theirs:
+        return f"one counts {ours}, and the other {theirs}"
+    return None
+
+
+def _unit(contribution: Any) -> str:
+    """What a count of one is."""
+    if contribution is None:
+        return "what the caller counted"
+    who = "rows" if contribution.user is None and not contribution.stated else "users"
+    return f"{who}, each up to {float(contribution.per_key):g} for a key"
