@@ -163,9 +163,9 @@ def cost_of_keys(palette: Palette) -> Figure:
         color=palette.ours,
         linewidth=1,
         markersize=3,
-        label="retrieval (δ = 10⁻⁹; Gaussian noise from 20 on)",
+        label="retrieval (δ = 10⁻⁹)",
     )
-    above.plot(BOUNDS, curves["dense"], "--", color=palette.limit, label="limit for δ = 0: noise on every key")
+    above.plot(BOUNDS, curves["dense"], "--", color=palette.limit, label="noise on every key (δ = 0)")
     above.set(xscale="log", yscale="log", title="The error grows with m: largest at any count")
     above.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
     above.legend(loc="upper left")
