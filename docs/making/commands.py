@@ -8,10 +8,11 @@ from typing import Any
 
 import typer.main
 
-from sparsedp.cli import auditing, budget, planning, reading, releasing, reproducing
+from sparsedp.cli import auditing, budget, planning, reading, releasing, reproducing, suggesting
 from sparsedp.cli.app import app
 
-GROUPS = (releasing, reading, planning, budget, auditing, reproducing)  # importing them adds their commands
+# Importing them adds their commands.
+GROUPS = (releasing, reading, planning, suggesting, budget, auditing, reproducing)
 
 
 def reference() -> str:
@@ -46,9 +47,9 @@ def _records(command: Any, context: Any) -> Iterator[tuple[str, str]]:
 
 
 def _row(name: str, meaning: str) -> str:
-    """One option; a pipe would end the cell."""
-    shown, about = (" ".join(text.split()).replace("|", "\\|") for text in (name, meaning))
-    return f"| `{shown}` | {_marked(about)} |"
+    """One option; outside of code a pipe would end the cell."""
+    shown, about = (" ".join(text.split()) for text in (name, meaning))
+    return f"| `{shown}` | {_marked(about.replace('|', chr(92) + '|'))} |"
 
 
 def _marked(text: str) -> str:

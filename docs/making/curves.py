@@ -132,7 +132,7 @@ def by_bound() -> dict[str, Curve]:
         plans = {
             "dense": dense(m),
             "tight-alp": sparsedp.plan(1.0, nonzero=KEYS, sensitivity=m, mechanism="tight-alp"),
-            "retrieval": sparsedp.plan(1.0, 1e-9, nonzero=KEYS, sensitivity=m, mechanism="retrieval"),
+            "retrieval": sparsedp.plan(1.0, 1e-9, nonzero=KEYS, max_keys_per_user=m, mechanism="retrieval"),
         }
         for name, plan in plans.items():
             curves[name].append(max(errors(plan, counts)))
@@ -159,9 +159,13 @@ def cost_of_keys(palette: Palette) -> Figure:
     figure, (above, below) = axes_of(4.9, palette, 2, sharex=True, height_ratios=(3, 2))
     above.plot(BOUNDS, curves["tight-alp"], "o-", color=palette.ours, label="tight-alp (δ = 0)")
     above.plot(
-        BOUNDS, curves["retrieval"], "o-", color=palette.ours, linewidth=1, markersize=3, label="retrieval (δ = 10⁻⁹)"
+        *(BOUNDS, curves["retrieval"], "o-"),
+        color=palette.ours,
+        linewidth=1,
+        markersize=3,
+        label="retrieval (δ = 10⁻⁹)",
     )
-    above.plot(BOUNDS, curves["dense"], "--", color=palette.limit, label="limit: noise on every key")
+    above.plot(BOUNDS, curves["dense"], "--", color=palette.limit, label="noise on every key (δ = 0)")
     above.set(xscale="log", yscale="log", title="The error grows with m: largest at any count")
     above.set_yticks([1, 3, 10, 30, 100], ["1", "3", "10", "30", "100"])
     above.legend(loc="upper left")

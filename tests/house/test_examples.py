@@ -82,6 +82,13 @@ def by_key(ranking: str) -> str:
     return "\n".join(sorted(ranking.splitlines(), key=lambda line: line.split()[-1]))
 
 
+def shape(suggestion: str) -> str:
+    """A suggestion without its numbers, which are made with a small share of ε, and without the mark
+    of the bound that was chosen.
+    """
+    return NUMBER.sub("N", THOUSANDS.sub("", suggestion.replace("→", " ")))
+
+
 def run_commands(block: Block, folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
@@ -99,6 +106,8 @@ def run_commands(block: Block, folder: Path) -> None:
         printed = done.stdout
         if command.startswith("sparsedp top"):  # noise may exchange neighbours
             shown, printed = by_key(shown), by_key(printed)
+        if command.startswith("sparsedp suggest"):
+            shown, printed = shape(shown), shape(printed)
         assert matches(shown, printed, NOISY.match(command) is not None), f"{command}\n{done.stdout}"
 
 

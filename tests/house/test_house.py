@@ -110,7 +110,7 @@ def test_contributing_names_the_functions_of_the_walk(tmp_path: Path) -> None:
     log.write_text("\n".join(walking.rows()) + "\n")
     passed = set(walking.walk(log, tmp_path / "visits.sparsedp"))
     page = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    way = page[page.index("### The way of a row in") : page.index("### The way of a lookup out")]
+    way = page[page.index("### From a row to a release") : page.index("### From a key to its answer")]
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_]+){2,})`", way))
     assert len(named) >= 8
     assert named <= passed

@@ -106,7 +106,10 @@ class Counting:
                 raise ParameterError(f"max_per_key needs user= or value=: a row counts once, got {self.max_per_key}")
             return Contribution(1, per_key, None)
         if max_keys is None:
-            raise ParameterError("max_keys_per_user must be given: how many different keys may one user contribute to?")
+            raise ParameterError(
+                "max_keys_per_user must be given: how many different keys may one user contribute to? "
+                "10 or 20 is typical; suggest chooses a number privately"
+            )
         if max_keys == AUTO:
             raise ParameterError("max_keys_per_user must be a number here; suggest() chooses one, and spends ε on it")
         return Contribution(whole_number("max_keys_per_user", cast(int, max_keys)), per_key, user)

@@ -80,13 +80,13 @@ class Suggestion:
             f"max_keys_per_user = {self.max_keys_per_user}, chosen with ε = {self.epsilon:.4g} "
             f"(ε = {self.left:.4g} is left)",
             f"Errors of a key with a count of about {self.typical_count:,.0f}, which is typical of what users have:",
-            "    keys per user   counted   noise   error",
+            "    keys per user   counted     noise     error",
         ]
         for choice in self.choices:
             mark = "→" if choice.max_keys_per_user == self.max_keys_per_user else " "
             lines.append(
-                f"  {mark} {choice.max_keys_per_user:>13,}   {choice.kept:>6.1%}   {choice.noise:>5.3g}"
-                f"   {choice.error:>5.3g}"
+                f"  {mark} {choice.max_keys_per_user:>13,}   {choice.kept:>7.1%}   {_digits(choice.noise):>7}"
+                f"   {_digits(choice.error):>7}"
             )
         return "\n".join(lines)
 
@@ -109,6 +109,11 @@ class Suggestion:
         axes.grid(alpha=0.3)
         axes.legend()
         figure.savefig(path, dpi=150)
+
+
+def _digits(error: float) -> str:
+    """Three digits, or all of the whole ones."""
+    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
 
 
 def suggest(
