@@ -113,7 +113,7 @@ def count_table(source: object, counting: Counting) -> BoundedCounts:
 
 
 def counted_keys(counted: Any, sources: Sequence[KeySource]) -> Any:
-    """The keys of a query: a column if they are simple, otherwise a table with a column of each kind."""
+    """The keys of a query: a column if they are simple, otherwise a table."""
     import pyarrow as pa
 
     columns = []

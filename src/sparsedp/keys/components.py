@@ -137,7 +137,7 @@ def _integers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _rescaled(numbers: npt.NDArray[np.int64], unit: str, wanted: str, what: str) -> npt.NDArray[np.int64]:
-    """Whole numbers of a unit in another one; `InputError` with the position of one that does not fit."""
+    """Whole numbers of a unit in another one; `InputError` with the position of what does not fit."""
     have, need = UNITS[unit], UNITS[wanted]
     _refuse_at(numbers == NO_TIME, what, "is not a time")
     if need < have:
@@ -233,7 +233,7 @@ def _whole_numbers(values: list[Any], _: ColumnKind, what: str) -> Any:
     for at, number in enumerate(numbers):
         if not -(1 << 63) <= number < 1 << 64:
             raise InputError(f"{what} at position {at} must be in [-2^63, 2^64); use str for larger integers")
-    # No integer type of Arrow holds both ends, and other rows must not decide whether a row is refused.
+    # No integer type of Arrow holds both ends, and other rows must not decide what is refused.
     return pa.array(numbers, pa.uint64() if least >= 0 else pa.decimal128(20, 0))
 
 

@@ -41,8 +41,8 @@ class KeyTable:
         """The keys, of the stated columns or kinds if there are any; otherwise their types, or for
         Python values the first key, determine the kinds.
         """
-        if isinstance(keys, cls):
-            keys = dict(zip((column.name for column in keys.columns), keys.table.columns, strict=True))
+        if isinstance(keys, cls):  # which has been read, by the same columns
+            return keys
         found = _by_name(keys, columns) if _is_table(keys) else _by_position(keys, len(columns or kinds))
         names = [column.name for column in columns] if columns else list(found)
         wanted = [column.kind for column in columns] or list(kinds) or [None] * len(found)
@@ -141,7 +141,7 @@ def one_id(seed: tuple[int, int], key: Any, columns: Sequence[KeyColumn]) -> int
 
 
 def settled(keys: Any) -> Any:
-    """Keys that can be read twice: a table or a tuple of columns as it is, anything else as a column."""
+    """Keys that can be read twice: a table or columns as they are, anything else as a column."""
     return keys if isinstance(keys, KeyTable) or _is_table(keys) or _is_columns(keys) else as_column(keys, "key")
 
 
@@ -166,7 +166,9 @@ def _is_columns(keys: Any) -> bool:
 
 
 def _is_table(keys: Any) -> bool:
-    return isinstance(keys, Mapping) or is_table(keys) or is_a(keys, "pandas", "MultiIndex")
+    if isinstance(keys, Mapping):  # of columns, or a collection of keys
+        return len(keys) > 0 and all(map(_is_column, keys.values()))
+    return is_table(keys) or is_a(keys, "pandas", "MultiIndex")
 
 
 def _is_column(thing: Any) -> bool:

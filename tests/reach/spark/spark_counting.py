@@ -68,7 +68,7 @@ def count(
     query.refuse_bad_rows(None if key_type == "text" else domain)
     sums: dict[Any, int] = {}
     for row in query.pairs().collect():
-        cell = bytes(row["k"]) if isinstance(row["k"], bytearray) else row["k"]
+        cell = bytes(row["k0"]) if isinstance(row["k0"], bytearray) else row["k0"]
         sums[cell] = sums.get(cell, 0) + row["n"]
     types = {"string": pa.string(), "binary": pa.binary()}
     keys = pa.array(list(sums), types.get(query.key_types[0], pa.int64()))
