@@ -204,7 +204,7 @@ def test_every_form_is_released_with_its_columns(name: str) -> None:
         kinds = {own: "timestamp[us]" if kind == "timestamp[ns]" else kind for own, kind in kinds.items()}
     if set(kinds) == set(COLUMNS):
         assert kinds == dict(zip(COLUMNS, wanted, strict=True))
-        built_rows = [tuple(row[list(COLUMNS).index(own)] for own in kinds) for row in ROWS]
+        built_rows = [tuple(row[list(COLUMNS).index(str(own))] for own in kinds) for row in ROWS]
     else:  # columns without names
         assert kinds == dict(zip(("key1", "key2", "key3", "key4", "key5"), wanted, strict=True))
         built_rows = ROWS
@@ -407,6 +407,7 @@ def test_integers_of_both_ends_are_no_reason_to_refuse() -> None:
     # Whether a key is refused must not depend on another row.
     both = sparsedp.release({("a", -5): 1000, ("a", (1 << 64) - 1): 2000}, epsilon=1.0, nonzero=9)
     np.testing.assert_allclose(both.lookup([("a", -5), ("a", (1 << 64) - 1)]), [1000, 2000], atol=60)
+    assert both.to_pandas([("a", -5), ("a", (1 << 64) - 1)])["key2"].tolist() == [-5, (1 << 64) - 1]
     assert both.lookup((["a"], np.array([(1 << 64) - 1], np.uint64)))[0] == both["a", (1 << 64) - 1]
 
 

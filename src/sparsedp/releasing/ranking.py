@@ -93,6 +93,8 @@ def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
 
 def _as_series(column: Any) -> Any:
     """A column of a key in pandas; dates are `datetime.date`, unless there are years that it lacks."""
+    if is_a(column.type, "pyarrow", "Decimal128Type"):  # integers from both ends of 64 bits
+        return list(map(int, column.to_pylist()))
     try:
         return column.to_pandas()
     except ValueError:
