@@ -1,9 +1,10 @@
-"""Keys of several columns against one column of text with the same bytes: counting, release, lookup."""
+"""Keys of several columns against one column of text with the same bytes: count, release, lookup."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,7 @@ def events(rows: int) -> pa.Table:
 def composite_rows() -> Iterator[Row]:
     """Two columns, and four, against one."""
     table = events(EVENTS)
-    bounds = {"user": "user", "max_keys_per_user": KEYS_PER_USER}
+    bounds: dict[str, Any] = {"user": "user", "max_keys_per_user": KEYS_PER_USER}
     two, four = ["day", "page"], ["day", "page", "number", "new"]
     one = partial(sparsedp.count, table, key="joined", **bounds)
     for names in (two, four):

@@ -178,9 +178,10 @@ def by_two_columns(limited: str, source: Any, **arguments: Any) -> BoundedCounts
     most, per_key = arguments["max_keys_per_user"], arguments["max_per_key"]
     with duckdb.connect() as connection:
         connection.register("events", source)
-        rows = "SELECT * FROM events WHERE key IS NOT NULL AND note IS NOT NULL AND user IS NOT NULL"
-        kept = f'SELECT *, dense_rank() OVER (PARTITION BY "user" ORDER BY {limited}) AS place FROM ({rows})'
-        pairs = f'SELECT key, note, least(count(*), {per_key}) AS c FROM ({kept}) WHERE place <= {most} GROUP BY key, note, "user"'
+        rows = 'SELECT key, note, "user" AS u FROM events WHERE key IS NOT NULL AND note IS NOT NULL AND u IS NOT NULL'
+        ranked = f"SELECT *, dense_rank() OVER (PARTITION BY u ORDER BY {limited}) AS place FROM ({rows})"
+        kept = f"SELECT * FROM ({ranked}) WHERE place <= {most}"
+        pairs = f"SELECT key, note, least(count(*), {per_key}) AS c FROM ({kept}) GROUP BY key, note, u"
         counted = connection.sql(f"SELECT key, note, CAST(sum(c) AS BIGINT) FROM ({pairs}) GROUP BY key, note")
         table = counted.to_arrow_table()
     units = np.asarray(table.column(2).to_numpy(), np.int64)

@@ -226,7 +226,7 @@ def _bytes(values: list[Any], _: ColumnKind, what: str) -> Any:
 def _whole_numbers(values: list[Any], _: ColumnKind, what: str) -> Any:
     import pyarrow as pa
 
-    numbers = [int(value) for value in values]
+    numbers = list(map(int, values))
     least, most = min(numbers), max(numbers)
     if least >= -(1 << 63) and most <= _MOST:
         return pa.array(numbers, pa.int64())
@@ -240,13 +240,13 @@ def _whole_numbers(values: list[Any], _: ColumnKind, what: str) -> Any:
 def _truths(values: list[Any], _: ColumnKind, what: str) -> Any:
     import pyarrow as pa
 
-    return pa.array([bool(value) for value in values], pa.bool_())
+    return pa.array(list(map(bool, values)), pa.bool_())
 
 
 def _dates(values: list[Any], _: ColumnKind, what: str) -> Any:
     import pyarrow as pa
 
-    if all(type(value) is date for value in values):
+    if set(map(type, values)) == {date}:
         return pa.array(values, pa.date32())
     for at, value in enumerate(values):
         if isinstance(value, np.datetime64) and (np.isnat(value) or np.datetime_data(value.dtype)[0] != "D"):
