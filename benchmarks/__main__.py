@@ -19,13 +19,14 @@ import numpy as np
 
 import sparsedp
 
-from . import builds, lookups
+from . import builds, composite, lookups
 from .measuring import Row
 
 GROUPS: list[Callable[[], Iterator[Row]]] = [
     lookups.memory_rows,
     lookups.string_rows,
     lookups.opening_rows,
+    composite.composite_rows,
     builds.alp_rows,
     builds.stability_rows,
     builds.growth_rows,

@@ -11,6 +11,7 @@
 #include "block_targets.hpp"
 #include "buckets.hpp"
 #include "checking.hpp"
+#include "composite_targets.hpp"
 #include "drawing_targets.hpp"
 #include "embedding.hpp"
 #include "game_targets.hpp"
@@ -138,7 +139,8 @@ void try_keys(unsigned kind, uint64_t first, uint64_t second, const Bytes& rest)
         }
         case 3: try_offsets(key, elements<int32_t>(head), tail, likely); break;
         case 4: try_offsets(key, elements<int64_t>(head), tail, likely); break;
-        default: try_views(key, head, {tail, Bytes(40, 7)}, likely);
+        case 5: try_views(key, head, {tail, Bytes(40, 7)}, likely); break;
+        default: try_composite(key, first >> 17, elements<int64_t>(head), tail, likely);
     }
 }
 
@@ -153,7 +155,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&second, data + 9, 8);
     const Bytes rest(data + 17, data + size);
     const std::vector<uint64_t> words = elements<uint64_t>(rest);
-    switch (data[0] % 21) {
+    switch (data[0] % 22) {
         case 0: try_table(words, false); break;
         case 1: try_table(words, true); break;
         case 2: try_estimator(words, first % 4096); break;
@@ -169,7 +171,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 12: try_rounding(words, first, second); break;
         case 19: try_game(words, first, second); break;
         case 20: try_cuts(words, first, static_cast<unsigned>(second)); break;
-        default: try_keys(data[0] % 21 - 13U, first, second, rest);
+        case 21: try_keys(6, first, second, rest); break;
+        default: try_keys(data[0] % 22 - 13U, first, second, rest);
     }
     return 0;
 }

@@ -62,8 +62,8 @@ class CompositeKeys {
     void write(size_t row, uint8_t* out) const {
         for (const Component& column : columns_) {
             const size_t length = payload(column, row);
-            const uint8_t* bytes = column.data.data + (column.width > 0 ? row * column.width
-                                                                        : static_cast<size_t>(column.offsets[row]));
+            const uint8_t* bytes =
+                column.data.data + (column.width > 0 ? row * column.width : static_cast<size_t>(column.offsets[row]));
             *out++ = column.tag == large_integer_tag ? integer_tag_of(bytes, column.width) : column.tag;
             for (int i = 0; i < 4; ++i) *out++ = static_cast<uint8_t>(length >> (8 * i));
             if (length > 0) std::memcpy(out, bytes, length);

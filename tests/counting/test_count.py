@@ -248,10 +248,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], dict[str, Any], str]] = {
     "no Parquet": (lambda path: bad(path, "a.parquet", b"url,user\na,1\n"), {"key": "url"}, "cannot be read"),
     "no JSON": (lambda path: bad(path, "a.jsonl", b"url,user\na,1\n"), {"key": "url"}, "cannot be read|no column"),
     "not UTF-8": (lambda path: bad(path, "a.csv", b"url\n\xff\xfe\xfd\n"), {"key": "url"}, "cannot be read"),
-    "dates as keys": (
-        lambda _: pa.table({"day": pa.array([1], pa.date32())}),
-        {"key": "day"},
-        r"has DATE values.*pass key_type='text'",
+    "times of day as keys": (
+        lambda _: pa.table({"at": pa.array([1], pa.time64("us"))}),
+        {"key": "at"},
+        r"has TIME values.*pass key_type='text'",
     ),
     "floats as keys": (lambda _: EVENTS, {"key": "seconds"}, "has DOUBLE values.*cast it"),
     "truth values as keys": (lambda _: pa.table({"k": [True]}), {"key": "k"}, "has BOOLEAN values"),

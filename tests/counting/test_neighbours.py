@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,9 +171,28 @@ class Mutant:
     themes: tuple[str, ...] = ()
 
 
+def by_two_columns(limited: str, source: Any, **arguments: Any) -> BoundedCounts:
+    """Counting by key and note, where a user may have so many of what is `limited`."""
+    if arguments["key_type"] != ["as stored"] * 2 or "user" not in arguments or "value" in arguments:
+        return sparsedp.count(source, **arguments)
+    most, per_key = arguments["max_keys_per_user"], arguments["max_per_key"]
+    with duckdb.connect() as connection:
+        connection.register("events", source)
+        rows = 'SELECT key, note, "user" AS u FROM events WHERE key IS NOT NULL AND note IS NOT NULL AND u IS NOT NULL'
+        ranked = f"SELECT *, dense_rank() OVER (PARTITION BY u ORDER BY {limited}) AS place FROM ({rows})"
+        kept = f"SELECT * FROM ({ranked}) WHERE place <= {most}"
+        pairs = f"SELECT key, note, least(count(*), {per_key}) AS c FROM ({kept}) GROUP BY key, note, u"
+        counted = connection.sql(f"SELECT key, note, CAST(sum(c) AS BIGINT) FROM ({pairs}) GROUP BY key, note")
+        table = counted.to_arrow_table()
+    units = np.asarray(table.column(2).to_numpy(), np.int64)
+    contribution = Contribution(most, Fraction(per_key), arguments["user"])
+    return BoundedCounts(table.select(["key", "note"]), units, Fraction(1), None, contribution)
+
+
 NUMBERS = ("codes", "words")
 RIGHT = {
     "one query": Mutant(counting(registered)),
+    "two columns": Mutant(partial(by_two_columns, "key, note"), "Arrow, two columns"),
     "one query of Parquet": Mutant(counting(lambda path: f"read_parquet('{path}')"), "parquet"),
 }
 MUTANTS = {
@@ -202,6 +222,7 @@ MUTANTS = {
     "keys are not limited": Mutant(counting(registered, limited=False)),
     "an empty table is refused": Mutant(refuses_empty_tables),
     "many keys are refused": Mutant(refuses_many_keys),
+    "only the first column is limited": Mutant(partial(by_two_columns, "key"), "Arrow, two columns"),
     "a refusal tells of other rows": Mutant(cell_in_message),
 }
 

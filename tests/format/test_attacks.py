@@ -164,7 +164,7 @@ def raw(old: str, new: str) -> Callable[[Header, Header, bytes], bytes]:
 
 
 ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = {
-    "a newer format": ("stability", edited(format=3), "has format 3.*upgrade sparsedp"),
+    "a newer format": ("stability", edited(format=4), "has format 4.*upgrade sparsedp"),
     "no format": ("stability", edited(format="1"), "has format '1'"),
     "a part alone": ("stability", edited(kind="part"), "must be a release"),
     "a smaller epsilon": ("stability", edited(epsilon=0.5), "states epsilon = 0.5, but its thresholds guarantee"),

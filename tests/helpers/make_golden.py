@@ -1,4 +1,5 @@
-"""Writes the golden files of the current format that are missing; they never change.
+"""Writes the golden files of the formats that new releases have, if they are missing; they never
+change.
 
 python tests/helpers/make_golden.py
 """
@@ -8,17 +9,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from releases import DIRECTORIES, VARIANTS, answers, make
-from sparsedp.format.description import FORMAT
+from releases import COMPOSITE, DIRECTORIES, VARIANTS, answers, make
 
-FOLDER = Path(__file__).parents[1] / "golden" / f"format-{FORMAT}"
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 if __name__ == "__main__":
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in VARIANTS | DIRECTORIES:
-        if (FOLDER / f"{name}.json").exists():
-            continue
+    for name in VARIANTS | DIRECTORIES | COMPOSITE:
         release = make(name)
-        release.save(FOLDER / f"{name}.sparsedp")
+        folder = GOLDEN / f"format-{release.format}"
+        if (folder / f"{name}.json").exists():
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        release.save(folder / f"{name}.sparsedp")
         expected = {"epsilon": release.epsilon, "delta": release.delta, **answers(release)}
-        (FOLDER / f"{name}.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")
+        (folder / f"{name}.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")

@@ -54,6 +54,9 @@ class Kind:
     damages: tuple[str, ...] = ()
     tables: int = 2  # of a small run
     options: Mapping[str, Any] = field(default_factory=dict)  # of `count`
+    key_type: str | None = None  # in place of the one that the table comes with
+    several_columns: bool = False  # of the key: the note is the second one
+    themes: tuple[str, ...] = ()  # of users and keys
 
 
 # Text files.
@@ -401,6 +404,31 @@ KINDS: dict[str, Kind] = {
     "Arrow, date": Kind(arrow(), "date"),
     "Arrow, boolean": Kind(arrow(), "boolean"),
     "Arrow, int64": Kind(arrow(), "wide"),
+}
+# Keys of several columns, and single ones of dates and timestamps.
+_DAYS = ("calendar", "calendar", "calendar", "days")
+KINDS |= {
+    "csv, two columns": Kind(csv_files(), several_columns=True, **_CSV | {"tables": 8}),
+    "csv, days and notes": Kind(csv_files(), several_columns=True, key_type="date", themes=_DAYS, **_CSV),
+    "csv, days": Kind(csv_files(), key_type="date", themes=_DAYS, **_CSV),
+    "csv, times": Kind(csv_files(), key_type="timestamp[us]", themes=(*("moments",) * 3, "times"), **_CSV),
+    "list of csv, two columns": Kind(csv_files(listed=True), several=True, several_columns=True, **_CSV),
+    "jsonl, two columns": Kind(json_files(), several_columns=True, **_JSON),
+    "jsonl, times and notes": Kind(
+        json_files(), several_columns=True, key_type="timestamp[ms, UTC]", themes=(*("instants",) * 3, "times"), **_JSON
+    ),
+    "parquet, two columns": Kind(parquet(), several_columns=True, tables=3),
+    "parquet, days": Kind(parquet(), "date", key_type="as stored"),
+    "parquet, days and notes": Kind(parquet(), "date", key_type="as stored", several_columns=True, tables=3),
+    "relation, ENUM and notes": Kind(relation("ENUM"), several_columns=True, tables=3),
+    "relation, collated and notes": Kind(relation("VARCHAR COLLATE NOCASE"), several_columns=True, tables=3),
+    "pandas, category and notes": Kind(pandas("category"), several_columns=True, tables=3),
+    "polars, Categorical and notes": Kind(polars(pl.Categorical), several_columns=True, tables=3),
+    "LazyFrame, two columns": Kind(polars(lazy=True), several_columns=True),
+    "Arrow, two columns": Kind(arrow(), several_columns=True, tables=6),
+    "Arrow, bytes and notes": Kind(arrow(), "bytes", several_columns=True),
+    "Arrow, truth values and notes": Kind(arrow(), "boolean", key_type="as stored", several_columns=True),
+    "Arrow, integers and notes": Kind(arrow(), "wide", several_columns=True),
 }
 if "hive" in inspect.signature(sparsedp.count).parameters:
     KINDS["hive"] = Kind(hive, placed=False, tables=6, options={"hive": True})

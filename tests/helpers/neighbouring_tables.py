@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from itertools import combinations
 from typing import Any
 
@@ -29,6 +29,14 @@ THEMES: dict[str, list[str]] = {
     "floats": ["NaN", "nan", "inf", "-inf", "Infinity", "1e5", "1e400", "-0.0", "0.0", "0", ".5", "5."],
     "days": ["2020-01-01", "2020-1-1", "2020-01-1", "2020-01-02", "2020-1-02", "2021-12-31"],
     "dates": ["2020-01-01", "2020-1-1", "01/02/2020", "20200101", "12:30", "2020-01-01 00:00:00", "2020-01-01T00:00Z"],
+    "calendar": ["2020-01-01", "2020-02-29", "1969-12-31", "0001-01-01", "9999-12-31", "2020-01-02"],
+    "moments": ["2020-01-01T00:00:00", "2020-01-01 00:00:00", "2020-01-01T00:00:00.0", "1969-12-31T23:59:59.999999"],
+    "instants": ["2020-01-01T00:00:00Z", "2020-01-01 00:00:00Z", "2020-01-01T00:00:00.123Z", "1969-12-31T23:59:59.9Z"],
+    "times": [
+        *("2020-01-01T00:00:00", "2020-01-01 00:00:00", "2020-01-01T00:00:00.5", "2020-01-01T00:00:00.500"),
+        *("2020-01-01T00:00:00Z", "2020-01-01T24:00:00", "0000-01-01T00:00:00", "2020-01-01T00:00:00.123Z"),
+        *("1969-12-31T23:59:59.999999", "2020-01-01T00:00:00.1234567", "2020-02-30T00:00:00", "2020-01-01"),
+    ],
     "truth": ["true", "True", "FALSE", "false", "t", "f", "0", "1", "yes", "no"],
     "nothing": ["", "NULL", "null", "None", "NA", "N/A", "\\N", "nan", "-", "<NA>", "''"],
     "cases": ["a", "A", "ß", "ss", "SS", "ẞ", "i", "I", "İ", "ı", "straße", "STRASSE"],
@@ -44,7 +52,8 @@ THEMES: dict[str, list[str]] = {
     "long": ["x" * 65536, "x" * 65535 + "y", '"' * 9000, "x"],
     "controls": ["\0", "a\0b", "a", "\x1a", "\x7f", "\x08"],
 }
-_COMMON = [name for name in THEMES if name not in ("long", "controls")]
+_COMMON = [name for name in THEMES if name not in ("long", "controls", "calendar", "moments", "instants", "times")]
+_MOMENT = r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(\.\d{1,6})?"
 WILD_VALUES = ["1e5", "1.0", " 7", "007", "0x10", "1_000", "NaN", "inf", "-0.0", "1.5", "-3", "", str(2**63), "9" * 30]
 WILD_VALUES += ["true", "2020-01-01", "x", "+1", "1e-1", "9007199254740993", "1e400", "١"]
 WILD_REALS = [float("nan"), float("inf"), -0.0, 1e300, -1.5, 0.1, 5e-324]
@@ -153,13 +162,61 @@ def plain_key(cell: Any, cells: str, key_type: str) -> tuple[str, bytes] | None:
         return None
     if cells == "bytes":
         return "bytes", cell
+    if key_type == "date" or (cells == "date" and key_type == "as stored"):
+        return _plain_day(str(cell))
+    if key_type.startswith("timestamp"):
+        return _plain_moment(cell, key_type)
     if cells == "boolean":
-        return "text", str(cell).lower().encode()
+        return "boolean" if key_type == "as stored" else "text", str(cell).lower().encode()
     if cells in ("integer", "wide") and key_type != "text":
         return "integer", str(cell).encode()
     if key_type == "integer":
         return ("integer", str(int(cell)).encode()) if re.fullmatch("[+-]?[0-9]+", cell) else None
     return "text", str(cell).encode()
+
+
+def _plain_day(cell: str) -> tuple[str, bytes] | None:
+    try:
+        return "date", date.fromisoformat(cell).isoformat().encode()
+    except ValueError:
+        return None
+
+
+def _plain_moment(cell: str, kind: str) -> tuple[str, bytes] | None:
+    """A time by its number of microseconds."""
+    zone = "Z" if "UTC" in kind else ""
+    if not re.fullmatch(_MOMENT + zone, cell):
+        return None
+    whole, _, digits = cell.removesuffix("Z").partition(".")
+    try:
+        moment = datetime.fromisoformat(whole)
+    except ValueError:
+        return None
+    seconds = (moment - datetime(1970, 1, 1)) // timedelta(seconds=1)
+    return "timestamp", str(seconds * 10**6 + int(digits.ljust(6, "0") or 0)).encode()
+
+
+def plain_keys(row: Row, cells: str, arguments: dict[str, Any]) -> Any:
+    """The key of a row, or of each of its columns."""
+    if isinstance(arguments["key"], str):
+        return plain_key(row.key, cells, arguments.get("key_type", "as stored"))
+    first = plain_key(row.key, cells, arguments["key_type"][0])
+    return first, plain_key(row.note, "text", "as stored")
+
+
+def of_kind(played: Game, key_type: str | None, several_columns: bool) -> Game:
+    """The same table, counted by other types or by key and note together."""
+    arguments, events = dict(played.arguments), played.events
+    if key_type is not None or several_columns:
+        arguments.pop("domain", None)
+    if key_type is not None:
+        arguments["key_type"] = key_type
+    if several_columns:
+        arguments["key"] = ["key", "note"]
+        arguments["key_type"] = [arguments.get("key_type", "as stored"), "as stored"]
+        if "note" not in events.columns:
+            events = replace(events, columns=(*events.columns, "note"))
+    return Game(events, arguments)
 
 
 def _pool(rng: random.Random, cells: str, theme: str) -> list[Any]:

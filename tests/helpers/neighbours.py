@@ -16,11 +16,11 @@ import pyarrow.types as pt
 
 import sparsedp
 from neighbouring_inputs import KINDS, Kind
-from neighbouring_tables import Events, Game, game, plain_key
+from neighbouring_tables import Events, Game, game, of_kind, plain_keys
 from sparsedp import BoundedCounts, InputError
 
 CountFunction = Callable[..., BoundedCounts]
-Units = dict[tuple[str, bytes], int]
+Units = dict[Any, int]  # by kind and bytes of the key, or of each of its columns
 _PLACE = re.compile(r"\b(row|line|record/value|position) (\d+)")
 
 
@@ -51,8 +51,13 @@ class Seen:
         self.keys, self.most = max(self.keys, other.keys), max(self.most, other.most)
 
 
-def by_bytes(keys: Any) -> tuple[str, list[tuple[str, bytes]]]:
-    """The kind of a column of keys, and kind and bytes of each."""
+def by_bytes(keys: Any) -> tuple[str, list[Any]]:
+    """The kind of keys, and kind and bytes of each, or of each of its columns if it has several."""
+    if isinstance(keys, pa.Table):
+        columns = [by_bytes(column) for column in keys.columns]
+        if len(columns) == 1:
+            return columns[0]
+        return ", ".join(kind for kind, _ in columns), list(zip(*(cells for _, cells in columns), strict=True))
     column = pa.chunked_array(keys) if not isinstance(keys, (pa.Array, pa.ChunkedArray)) else keys
     kind = column.type.value_type if pt.is_dictionary(column.type) else column.type
     if pt.is_integer(kind):
@@ -61,6 +66,13 @@ def by_bytes(keys: Any) -> tuple[str, list[tuple[str, bytes]]]:
         return "text", [("text", key.encode()) for key in column.to_pylist()]
     if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_binary_view(kind):
         return "bytes", [("bytes", key) for key in column.to_pylist()]
+    if pt.is_date32(kind):
+        return "date", [("date", str(key).encode()) for key in column.to_pylist()]
+    if pt.is_boolean(kind):
+        return "boolean", [("boolean", str(key).lower().encode()) for key in column.to_pylist()]
+    if pt.is_timestamp(kind):
+        numbers = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+        return "timestamp", [("timestamp", str(key).encode()) for key in numbers.to_pylist()]
     raise AssertionError(f"keys are a column of {kind}")
 
 
@@ -115,8 +127,7 @@ def compare(
     if not arguments.get("signed"):
         assert min(moved.values(), default=0) >= 0, f"a count became smaller by more rows: {shown}"
     if exact:
-        key_type = arguments.get("key_type", "as stored")
-        own = {plain_key(events.rows[at].key, events.cells, key_type) for at in gone}
+        own = {plain_keys(events.rows[at], events.cells, arguments) for at in gone}
         assert moved.keys() <= own, f"keys moved that are not the user's: {shown}"
     return Seen(pairs=1, keys=len(moved) / most_keys, most=most / most_units)
 
@@ -166,7 +177,8 @@ def check(
     """
     kind = kinds[name]
     damages = kind.damages if damaged else ()
-    played = game(f"{name}/{seed}/{damaged}", kind.cells, kind.as_text, damages, kind.several, themes)
+    played = game(f"{name}/{seed}/{damaged}", kind.cells, kind.as_text, damages, kind.several, themes or kind.themes)
+    played = of_kind(played, kind.key_type, kind.several_columns)
     users = tuple(range(len(played.events.removable)))
     outcomes: dict[tuple[int, ...], Outcome] = {}
     seen = Seen(kinds={name})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -27,24 +28,59 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "compact-total": {"mechanism": "compact", "nonzero": None, "total": 50},
 }
 DIRECTORIES: dict[str, dict[str, Any]] = {"tight-alp-parts": {"mechanism": "tight-alp", "parts": 3}}
+# Keys of several columns, which format 3 introduced.
+COMPOSITE: dict[str, dict[str, Any]] = {
+    "columns": {"mechanism": "tight-alp"},
+    "columns-kept": {"mechanism": "stability", "keep_keys": True},
+    "columns-retrieval": {"mechanism": "retrieval"},
+    "columns-parts": {"mechanism": "tight-alp", "parts": 3},
+    "day": {"mechanism": "tight-alp"},
+}
 KEYS = range(60)
+_FIRST = datetime(2024, 2, 28, 23, 59, 59, 999_999)
 
 
 def make(name: str, seed: int = 5) -> Release:
     """The release of that name; keys are the integers of KEYS, every third count is large."""
-    options = dict((VARIANTS | DIRECTORIES)[name])
+    options = dict((VARIANTS | DIRECTORIES | COMPOSITE)[name])
     mechanism = options["mechanism"]
     options.setdefault("delta", 1e-6 if mechanism in ("stability", "retrieval") else 0.0)
     options.setdefault("nonzero", len(KEYS))
     if mechanism == "laplace":
         options.setdefault("domain", 100)
     counts = {key: (key % 7) * (30 if key % 3 == 0 else 1) for key in KEYS}
+    named: Any = counts
+    if name in COMPOSITE:
+        named = (keys_of(name, len(KEYS)), list(counts.values()))
     with reproducible_for_tests(seed):
-        return sparsedp.release(counts, epsilon=1.0, **options)
+        return sparsedp.release(named, epsilon=1.0, **options)
+
+
+def keys_of(name: str, count: int) -> Any:
+    """The first keys of a release of that name; composite ones have a column of every kind."""
+    if name not in COMPOSITE:
+        return np.arange(count)
+    numbers = range(count)
+    days = [(_FIRST + timedelta(days=31 * at)).date() for at in numbers]
+    if name == "day":
+        return {"day": days}
+    times = [_FIRST - timedelta(hours=at) for at in numbers]
+    return {
+        "day": days,
+        "page": [f"/página/{at % 7}" if at % 5 else "" for at in numbers],
+        "raw": [bytes([at, 0, 255]) for at in numbers],
+        "number": [(-1) ** at * at if at != 3 else (1 << 64) - 1 for at in numbers],
+        "new": [at % 2 == 0 for at in numbers],
+        "local": times,
+        "instant": [one.replace(tzinfo=timezone.utc) for one in times],
+        "nanoseconds": np.array(times, "datetime64[ns]") + np.arange(count),
+    }
 
 
 def answers(release: Release) -> dict[str, list[float]]:
     """Everything that a release says about the first hundred keys."""
-    keys = np.arange(100)
+    keys: Any = np.arange(100)
+    if release.key_space.columns:
+        keys = keys_of("day" if len(release.key_columns) == 1 else "columns", 100)
     low, high = release.interval(keys)
     return {"estimates": release.lookup(keys).tolist(), "low": low.tolist(), "high": high.tolist()}

@@ -100,10 +100,12 @@ def test_a_column_tells_its_kind_when_it_is_empty_too(column: object) -> None:
 
 
 def test_a_stated_kind_must_be_one_and_that_of_the_keys() -> None:
-    with pytest.raises(ParameterError, match="key_type must be one of 'text', 'bytes', 'integer', got 'int'"):
+    with pytest.raises(ParameterError, match=r"key_type must be one of 'text', 'bytes', 'integer', .*, got 'int'"):
         made("text", key_type="int")
     with pytest.raises(ParameterError, match="key_type must be 'integer' with domain="):
         sparsedp.release({1: 5}, epsilon=1.0, domain=100, key_type="text")
+    with pytest.raises(ParameterError, match="key_type must not be 'boolean' for keys of one column"):
+        made("text", key_type="boolean")
     with pytest.raises(InputError, match="keys must be of the stated kind, bytes, got text keys"):
         made("text", key_type="bytes")
 

@@ -284,12 +284,12 @@ MALFORMED: list[tuple[object, str]] = [
     ((["a"], np.array([[1]])), "one-dimensional, got 2 dimensions"),
     ((["a"], "1"), "values must be a sequence of numbers, got str"),
     ((["a"], 1), "values must be a sequence of numbers, got int"),
-    (pa.table({"a": [1], "b": [2], "c": [3]}), "two columns, key and value, got a, b, c"),
-    (pl.DataFrame({"a": [1]}), "two columns, key and value, got a$"),
-    (pd.DataFrame({"a": [1], "b": [2], 7: [3]}), "two columns, key and value, got a, b, 7"),
-    (pd.DataFrame(), "two columns, key and value, got none"),
-    (pl.Series([1, 2]), "two columns, key and value, got Series"),
-    (pa.chunked_array([[1, 2]]), "two columns, key and value, got ChunkedArray"),
+    (pa.table([[1], [2], [3]], ["a", "a", "c"]), "columns of keys must have different names"),
+    (pl.DataFrame({"a": [1]}), "columns of keys and, as the last one, of values, got a$"),
+    (pd.DataFrame({"a": [1], 7: [2], "b": [3]}), "columns of keys must have names, got 7"),
+    (pd.DataFrame(), "columns of keys and, as the last one, of values, got none"),
+    (pl.Series([1, 2]), "a table of keys and values, got Series"),
+    (pa.chunked_array([[1, 2]]), "a table of keys and values, got ChunkedArray"),
 ]
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import ParameterError
+from ..keys.kinds import KeyColumn, columns_in_words
 from .app import (
     Delimiter,
     Delta,
@@ -18,6 +19,7 @@ from .app import (
     Epsilon,
     Hive,
     Json,
+    KeyTypes,
     Mechanism,
     Noise,
     Nonzero,
@@ -88,7 +90,10 @@ def plan(
     step: Step = None,
     signed: Signed = False,
     option: Options = None,
-    key: Annotated[str | None, typer.Option("--key", help="The column of keys, to check its type.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", help="The column of keys, to check its type; repeatable.")
+    ] = None,
+    key_type: KeyTypes = None,
     user: Annotated[str | None, typer.Option("--user", help="The column of users, to check that it exists.")] = None,
     delimiter: Delimiter = None,
     quote: Quote = None,
@@ -104,26 +109,30 @@ def plan(
     from ..planning.plans import make_plan
     from ..planning.request import Request
 
-    if source is not None:
-        check_source(source, asked)
+    keys = () if source is None else check_source(source, asked)
     made = make_plan(Request.of(asked | {"options": mechanism_options(option)}))
-    show(described(made)) if json else print(made)
+    if json:
+        show(described(made) | {"keys": [vars(column) for column in keys] or None})
+        return
+    print(made)
+    if keys:
+        print(f"  keys     {columns_in_words(keys)}")
 
 
-def check_source(source: str, asked: dict[str, Any]) -> None:
-    """Check the columns of a table without reading any of its rows."""
+def check_source(source: str, asked: dict[str, Any]) -> tuple[KeyColumn, ...]:
+    """Check the columns of a table without reading any of its rows; returns those of the key."""
     from ..counting.files import Reading
     from ..counting.opening import check_table
     from ..counting.request import Counting
     from ..counting.tables import open_table
 
     if asked["key"] is not None:
-        reading = {name: asked[name] for name in ("key", "user", "delimiter", "quote", "encoding", "hive")}
-        check_table(source, Counting.of(reading | {"max_keys_per_user": 1}))
-        return
+        names = ("key", "key_type", "user", "delimiter", "quote", "encoding", "hive")
+        reading = {name: asked[name] for name in names if name in asked}
+        return check_table(source, Counting.of(reading | {"max_keys_per_user": 1}))
     stated = Reading(*(asked[name] for name in ("delimiter", "quote", "encoding", "hive")))
     with open_table(source, [] if asked["user"] is None else [asked["user"]], None, stated):
-        pass
+        return ()
 
 
 @app.command()

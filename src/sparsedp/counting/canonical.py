@@ -70,18 +70,18 @@ def _told_apart(pieces: Sequence[str], length: str) -> list[str]:
     return [*(one for piece in first for one in (length.format(piece), "':'", piece)), last]
 
 
-def spark_byte_of_key(columns: Sequence[tuple[Column, str]]) -> Column:
+def spark_byte_of_key(columns: Sequence[tuple[str, str]]) -> Column:
     """The lowest byte of the hash of a key alone, for columns of Spark."""
     from pyspark.sql import functions
 
     return functions.conv(functions.substring(spark_order_of(columns), -2, 2), 16, 10).cast("int")
 
 
-def spark_order_of(columns: Sequence[tuple[Column, str]]) -> Column:
-    """The same order for columns of Spark."""
+def spark_order_of(columns: Sequence[tuple[str, str]]) -> Column:
+    """The same order for columns of Spark, by their names, which are plain words, and types."""
     from pyspark.sql import functions
 
-    each = [spark_bytes(column, kind) for column, kind in columns]
+    each = [_spark_bytes(name, kind) for name, kind in columns]
     pieces: list[Column] = []
     for own in each[:-1]:
         length = functions.concat(functions.octet_length(own).cast("string"), functions.lit(":"))
@@ -92,15 +92,14 @@ def spark_order_of(columns: Sequence[tuple[Column, str]]) -> Column:
     return functions.concat(*reversed_bytes)
 
 
-def spark_bytes(column: Column, kind: str) -> Column:
+def _spark_bytes(name: str, kind: str) -> Column:
     """The canonical bytes of a column of Spark."""
     from pyspark.sql import functions
 
     if kind == "binary":
-        return column
-    if kind == "timestamp":
-        column = functions.unix_micros(column)
-    elif kind == "timestamp_ntz":
-        epoch = functions.lit("1970-01-01 00:00:00").cast("timestamp_ntz")
-        column = functions.timestamp_diff("MICROSECOND", epoch, column)
-    return column.cast("string").cast("binary")
+        return functions.col(name)
+    numbers = {
+        "timestamp": f"unix_micros({name})",
+        "timestamp_ntz": f"timestampdiff(MICROSECOND, TIMESTAMP_NTZ'1970-01-01 00:00:00', {name})",
+    }
+    return functions.expr(numbers.get(kind, name)).cast("string").cast("binary")

@@ -143,7 +143,7 @@ def _counted(query: Query) -> BoundedCounts:
 
 
 def counted_keys(counted: Any, sources: Sequence[KeySource]) -> Any:
-    """The keys of a query: a column if they are simple, otherwise a table with a column of each."""
+    """The keys of a query: a column if they are simple, otherwise a table."""
     import pyarrow as pa
 
     columns = []

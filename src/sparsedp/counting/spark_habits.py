@@ -16,7 +16,7 @@ def spark_habits(query: Query) -> Habits:
     ranked = query.ranked()
     keys = ranked.groupBy("u").agg(functions.max("rank").alias("at"))
     users = keys.groupBy("at").agg(functions.count(functions.lit(1)).alias("n"))
-    own = spark_byte_of_key([*zip(map(functions.col, query.own_names), query.key_types, strict=True)])
+    own = spark_byte_of_key([*zip(query.own_names, query.key_types, strict=True)])
     sign = functions.when(own % (2 * SUMS) < SUMS, 1).otherwise(-1)
     few = ranked.where(functions.col("rank") <= SAMPLED_KEYS).select((own % SUMS).alias("at"), sign.alias("n"))
     sums = few.groupBy("at").agg(functions.sum("n").alias("n"))

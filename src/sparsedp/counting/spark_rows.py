@@ -194,8 +194,7 @@ class Query:
         each = self._rows().repartition("u").groupBy("u", *k).agg(self._bounded(own).alias("n"))
         # The key decides between equal hashes: anything else could depend on other users' rows.
         user_kind = str(dict(self.df.dtypes)[self.asked.user])
-        pairs = zip(("u", *k), (user_kind, *self.key_types), strict=True)
-        hashed = spark_order_of([(functions.col(name), kind) for name, kind in pairs])
+        hashed = spark_order_of(list(zip(("u", *k), (user_kind, *self.key_types), strict=True)))
         order = Window.partitionBy("u").orderBy(hashed, *k)
         return each.withColumn("rank", functions.row_number().over(order))
 
@@ -314,7 +313,7 @@ def _by_key(
     for chunk in _chunks(batches):
         keys, numbers = keys_of(space, chunk), _numbers(chunk)
         if isinstance(keys, KeyTable):
-            keys = keys.encoded()
+            keys = keys.encoded().cast(pa.binary())  # as Spark has them; a chunk is small
         if combines:
             keys, numbers = sum_by_key(keys, numbers)
         part = partition.part_of(ids_of(space, EncodedKeys(keys) if space.columns else keys)).astype(np.int32)

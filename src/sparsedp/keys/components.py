@@ -137,7 +137,7 @@ def _integers(column: pa.ChunkedArray) -> npt.NDArray[np.int64]:
 
 
 def _rescaled(numbers: npt.NDArray[np.int64], unit: str, wanted: str, what: str) -> npt.NDArray[np.int64]:
-    """Whole numbers of a unit in another one; `InputError` with the position of one that does not fit."""
+    """Whole numbers of a unit in another one; `InputError` with the position of what does not fit."""
     have, need = UNITS[unit], UNITS[wanted]
     _refuse_at(numbers == NO_TIME, what, "is not a time")
     if need < have:
@@ -226,27 +226,27 @@ def _bytes(values: list[Any], _: ColumnKind, what: str) -> Any:
 def _whole_numbers(values: list[Any], _: ColumnKind, what: str) -> Any:
     import pyarrow as pa
 
-    numbers = [int(value) for value in values]
+    numbers = list(map(int, values))
     least, most = min(numbers), max(numbers)
     if least >= -(1 << 63) and most <= _MOST:
         return pa.array(numbers, pa.int64())
     for at, number in enumerate(numbers):
         if not -(1 << 63) <= number < 1 << 64:
             raise InputError(f"{what} at position {at} must be in [-2^63, 2^64); use str for larger integers")
-    # No integer type of Arrow holds both ends, and other rows must not decide whether a row is refused.
+    # No integer type of Arrow holds both ends, and other rows must not decide what is refused.
     return pa.array(numbers, pa.uint64() if least >= 0 else pa.decimal128(20, 0))
 
 
 def _truths(values: list[Any], _: ColumnKind, what: str) -> Any:
     import pyarrow as pa
 
-    return pa.array([bool(value) for value in values], pa.bool_())
+    return pa.array(list(map(bool, values)), pa.bool_())
 
 
 def _dates(values: list[Any], _: ColumnKind, what: str) -> Any:
     import pyarrow as pa
 
-    if all(type(value) is date for value in values):
+    if set(map(type, values)) == {date}:
         return pa.array(values, pa.date32())
     for at, value in enumerate(values):
         if isinstance(value, np.datetime64) and (np.isnat(value) or np.datetime_data(value.dtype)[0] != "D"):

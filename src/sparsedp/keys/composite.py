@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from .. import _native
 from ..errors import InputError, KeyTypeError
 from ..privacy.randomness import Words
-from .arrow import read
+from .arrow import as_chunked_array, read
 from .columns import as_column, is_arrow
 from .components import kind_of_value, read_component
 from .containers import has, is_a, is_numpy_inside, is_pandas, is_table, is_unread, speaks_arrow
@@ -41,8 +42,8 @@ class KeyTable:
         """The keys, of the stated columns or kinds if there are any; otherwise their types, or for
         Python values the first key, determine the kinds.
         """
-        if isinstance(keys, cls):
-            keys = dict(zip((column.name for column in keys.columns), keys.table.columns, strict=True))
+        if isinstance(keys, cls):  # which has been read, by the same columns
+            return keys
         found = _by_name(keys, columns) if _is_table(keys) else _by_position(keys, len(columns or kinds))
         names = [column.name for column in columns] if columns else list(found)
         wanted = [column.kind for column in columns] or list(kinds) or [None] * len(found)
@@ -101,9 +102,9 @@ class KeyTable:
 
 @dataclass(frozen=True, eq=False)
 class EncodedKeys:
-    """Composite keys by their canonical bytes, which are a column of binaries."""
+    """Composite keys by their canonical bytes."""
 
-    content: pa.ChunkedArray
+    content: Any  # an Arrow column of binaries
 
     def __len__(self) -> int:
         return len(self.content)
@@ -114,7 +115,7 @@ class EncodedKeys:
 
         k0, k1 = seed
         pieces = [np.empty(0, np.uint64)]
-        for chunk in self.content.cast(pa.large_binary()).chunks:
+        for chunk in as_chunked_array(self.content.cast(pa.large_binary())).chunks:
             _, offsets, data = _component(chunk, "bytes")[1:]
             pieces.append(_native.hash_encoded(k0, k1, offsets, data))
         return np.concatenate(pieces)
@@ -141,7 +142,7 @@ def one_id(seed: tuple[int, int], key: Any, columns: Sequence[KeyColumn]) -> int
 
 
 def settled(keys: Any) -> Any:
-    """Keys that can be read twice: a table or a tuple of columns as it is, anything else as a column."""
+    """Keys that can be read twice: a table or columns as they are, anything else as a column."""
     return keys if isinstance(keys, KeyTable) or _is_table(keys) or _is_columns(keys) else as_column(keys, "key")
 
 
@@ -166,7 +167,9 @@ def _is_columns(keys: Any) -> bool:
 
 
 def _is_table(keys: Any) -> bool:
-    return isinstance(keys, Mapping) or is_table(keys) or is_a(keys, "pandas", "MultiIndex")
+    if isinstance(keys, Mapping):  # of columns, or a collection of keys
+        return len(keys) > 0 and all(map(_is_column, keys.values()))
+    return is_table(keys) or is_a(keys, "pandas", "MultiIndex")
 
 
 def _is_column(thing: Any) -> bool:
@@ -244,13 +247,13 @@ def _transposed(rows: Sequence[Any], count: int) -> dict[str, Any]:
     """The columns of tuples of one length."""
     if isinstance(rows, tuple) and rows and not any(isinstance(row, tuple) for row in rows):
         raise KeyTypeError("keys must be a collection of keys, got a single key, tuple; use release[key]")
-    for at, row in enumerate(rows):
-        if not isinstance(row, tuple):
-            raise KeyTypeError(f"key at position {at} must be a tuple of {count} values, got {type(row).__name__}")
-        if len(row) != count:
-            raise KeyTypeError(f"key at position {at} must have {count} values, got {len(row)}")
-    columns = list(zip(*rows, strict=True)) if rows else [()] * count
-    return {name: list(own) for name, own in zip(default_names(count), columns, strict=True)}
+    if set(map(type, rows)) - {tuple} or set(map(len, rows)) - {count}:
+        for at, row in enumerate(rows):
+            if not isinstance(row, tuple):
+                raise KeyTypeError(f"key at position {at} must be a tuple of {count} values, got {type(row).__name__}")
+            if len(row) != count:
+                raise KeyTypeError(f"key at position {at} must have {count} values, got {len(row)}")
+    return {name: list(map(itemgetter(at), rows)) for at, name in enumerate(default_names(count))}
 
 
 def _check_names(names: Sequence[Any]) -> None:

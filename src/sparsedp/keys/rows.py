@@ -8,34 +8,38 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError
-from .columns import is_arrow
+from .columns import as_column, is_arrow
 from .composite import EncodedKeys, KeyTable, is_composite, settled
 from .encoding import canonical
 from .kinds import ColumnKind, Key, KeyColumn, is_simple
 
 
-def told_apart(keys: Any, columns: tuple[KeyColumn, ...] = (), kinds: tuple[ColumnKind, ...] = ()) -> Any:
-    """Composite keys as a `KeyTable`, of the stated columns or kinds if there are any; simple ones as
-    a column. Anything that is no key is refused when ids are made.
+def told_apart(keys: Any, kinds: tuple[ColumnKind, ...] = ()) -> Any:
+    """Composite keys as a `KeyTable`, of the stated kinds if there are any; simple ones as a column.
+    Anything that is no key is refused when ids are made.
     """
     keys = settled(keys)
-    if not columns and len(kinds) < 2 and is_simple((*kinds, "text")[0]) and not is_composite(keys):
+    if len(kinds) < 2 and is_simple((*kinds, "text")[0]) and not is_composite(keys):
         return keys
-    table = KeyTable.read(keys, columns, kinds)
-    return table if columns or table.simple is None else table.simple
+    table = KeyTable.read(keys, kinds=kinds)
+    return table if table.simple is None else table.simple
 
 
-def rereadable_keys(keys: Any, columns: tuple[KeyColumn, ...] = (), kinds: tuple[ColumnKind, ...] = ()) -> Any:
-    """The same, checked completely, so that names can be read from them."""
-    column = told_apart(keys, columns, kinds)
-    if isinstance(column, np.ndarray):
-        return column.tolist() if column.dtype.kind == "O" and column.ndim == 1 else column
-    if is_arrow(column) or isinstance(column, KeyTable):
+def rereadable_keys(keys: Any, columns: tuple[KeyColumn, ...] = ()) -> Any:
+    """Keys of a release, by its columns if they are composite, that can be read twice."""
+    return checked_names(KeyTable.read(keys, columns) if columns else as_column(keys, "key"))
+
+
+def checked_names(keys: Any) -> Any:
+    """Keys that can be read twice, checked completely, so that names can be read from them."""
+    if isinstance(keys, np.ndarray):
+        return keys.tolist() if keys.dtype.kind == "O" and keys.ndim == 1 else keys
+    if is_arrow(keys) or isinstance(keys, KeyTable):
         try:
-            (column.table if isinstance(column, KeyTable) else column).validate(full=True)
+            (keys.table if isinstance(keys, KeyTable) else keys).validate(full=True)
         except ValueError:  # its text may show what is in the column
             raise InputError("a column of keys is damaged: it is not valid Arrow data; write it again") from None
-    return column
+    return keys
 
 
 def take(keys: Any, rows: npt.NDArray[np.int64]) -> list[Key]:

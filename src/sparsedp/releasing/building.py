@@ -17,7 +17,7 @@ from ..format.description import format_of
 from ..format.files import check_new, finish_parts, new_directory, write_part
 from ..keys.hashing import KeySpace, Partition
 from ..keys.kinds import ColumnKind
-from ..keys.rows import rereadable_keys
+from ..keys.rows import checked_names, told_apart
 from ..mechanisms import Sizing
 from ..planning.drafts import Draft, draft
 from ..planning.request import Request
@@ -174,7 +174,7 @@ class _Data:
             raise AssertionError("the draft promises more privacy than the bounds that the counts were made with")
         pairs = read_pairs(counts, problem.signed, problem.neighbours.step if problem.neighbours.real else None)
         if problem.keep_keys:  # ids and names come from the same rows
-            pairs = replace(pairs, keys=rereadable_keys(pairs.keys, kinds=kinds))
+            pairs = replace(pairs, keys=checked_names(told_apart(pairs.keys, kinds)))
         randomness = fresh_randomness()
         space = KeySpace.draw(None if problem.hashed else problem.domain, randomness)
         ids, space = key_ids(pairs, space, kinds)

@@ -239,7 +239,7 @@ def _refuse(bad: npt.NDArray[np.bool_], must: str, fix: str) -> None:
 def key_ids(pairs: Pairs, space: KeySpace, stated: tuple[ColumnKind, ...] = ()) -> tuple[Words, KeySpace]:
     """The ids of the keys, one for each value, and the key space with their kind or columns."""
     with task("Reading keys", len(pairs.values)) as advance:
-        keys = told_apart(pairs.keys, kinds=stated)
+        keys = told_apart(pairs.keys, stated)
         ids, space = _composite_ids(keys, space) if isinstance(keys, KeyTable) else _simple_ids(keys, space, stated)
         advance(len(ids))
     if len(ids) != len(pairs.values):

@@ -81,7 +81,7 @@ def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
     answers = {"estimate": estimates, "low": low, "high": high}
     if isinstance(keys, KeyTable):
         names = labels(keys.columns, list(answers))
-        columns = {name: column.to_pandas() for name, column in zip(names, keys.table.columns, strict=True)}
+        columns = {name: _as_series(column) for name, column in zip(names, keys.table.columns, strict=True)}
         return pandas.DataFrame({**columns, **answers})
     if is_arrow(keys):
         keys = keys.to_pylist() if is_a(keys.type, "pyarrow", "DictionaryType") else keys.to_pandas()
@@ -89,3 +89,13 @@ def as_frame(keys: Any, estimates: Floats, low: Floats, high: Floats) -> Any:
         # By default pandas turns integers from both ends of 64 bits into floats.
         keys = pandas.Series(list(keys), dtype=object).infer_objects()
     return pandas.DataFrame({"key": keys, **answers})
+
+
+def _as_series(column: Any) -> Any:
+    """A column of a key in pandas; dates are `datetime.date`, unless there are years that it lacks."""
+    if is_a(column.type, "pyarrow", "Decimal128Type"):  # integers from both ends of 64 bits
+        return list(map(int, column.to_pylist()))
+    try:
+        return column.to_pandas()
+    except ValueError:
+        return column.to_pandas(date_as_object=False)

@@ -184,9 +184,9 @@ class Series:
         if len(self) == 1:
             return f"The release protects {whom}."
         return (
-            f"Each of the {len(self)} releases protects {whom}. Together they protect {who} that is in all of them with ε ≤ {self.epsilon:.4g} and δ ≤ "
-            f"{self.delta:.3g}, their sums; what is in some of them only, with the sums of those. A ledger that composes "
-            "(--accounting pld) may show a smaller total for the same releases."
+            f"Each of the {len(self)} releases protects {whom}. Together they protect {who} that is in all of them "
+            f"with ε ≤ {self.epsilon:.4g} and δ ≤ {self.delta:.3g}, their sums; what is in some of them only, with the "
+            "sums of those. A ledger that composes (--accounting pld) may show a smaller total for the same releases."
         )
 
     def __repr__(self) -> str:

@@ -18,6 +18,9 @@ from sparsedp.counting.spark_rows import Query
 
 # The types of keys; reading files with Spark is up to the caller, so a table has its types.
 CELLS = {"string": "text", "binary": "bytes", "bigint": "wide", "int": "integer", "date": "date"}
+# The same beside a second column of the key.
+WITH_NOTES = ("string", "date", "bigint", "boolean")
+NAMES = [*CELLS, *(f"{name} and notes" for name in WITH_NOTES)]
 _TYPES = {"user": "string", "note": "string"}
 
 
@@ -27,7 +30,7 @@ def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Pa
     def frame(name: str) -> Any:
         def make(events: Events, _: Path) -> object:
             value = "double" if events.real else "bigint"
-            types = {**_TYPES, "value": value, "key": name}
+            types = {**_TYPES, "value": value, "key": name.partition(" ")[0]}
             schema = ", ".join(f"{column} {types[column]}" for column in events.columns)
             rows = [tuple(record.values()) for record in arrow_table(events).to_pylist()]
             return spark.createDataFrame(rows, schema)
@@ -36,6 +39,9 @@ def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Pa
 
     seen = Seen()
     kinds = {name: Kind(frame(name), cells, placed=False) for name, cells in CELLS.items()}
+    for name in WITH_NOTES:
+        own, cells = f"{name} and notes", CELLS.get(name, name)
+        kinds[own] = Kind(frame(own), cells, placed=False, several_columns=True, key_type="as stored")
     for name in names:
         for seed in seeds:
             seen.add(check(name, seed, folder, count, kinds=kinds))
@@ -45,7 +51,7 @@ def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Pa
 def count(
     df: Any,
     *,
-    key: str,
+    key: str | list[str],
     user: str | None = None,
     value: str | None = None,
     max_keys_per_user: int | None = None,
@@ -53,7 +59,7 @@ def count(
     step: float | None = None,
     signed: bool = False,
     nulls: str = "refuse",
-    key_type: str = "as stored",
+    key_type: str | list[str] = "as stored",
     domain: int | None = None,
 ) -> BoundedCounts:
     """The sums of the pairs that Spark makes for a release; casting other types to text is up to
@@ -62,15 +68,20 @@ def count(
     if key_type == "integer":
         raise InputError("keys are as they are stored")
     if key_type == "text":
+        assert isinstance(key, str)
         df = df.withColumn(key, df[key].cast("string"))
     asked = Counting(key, user, value, max_keys_per_user, max_per_key, step, signed, nulls=nulls)
     query = Query.create(df, asked)
     query.refuse_bad_rows(None if key_type == "text" else domain)
     sums: dict[Any, int] = {}
-    for row in query.pairs().collect():
-        cell = bytes(row["k"]) if isinstance(row["k"], bytearray) else row["k"]
-        sums[cell] = sums.get(cell, 0) + row["n"]
-    types = {"string": pa.string(), "binary": pa.binary()}
-    keys = pa.array(list(sums), types.get(query.key_types[0], pa.int64()))
+    for *cells, number in query.pairs().collect():
+        own = tuple(bytes(cell) if isinstance(cell, bytearray) else cell for cell in cells)
+        sums[own] = sums.get(own, 0) + number
+    types = {"string": pa.string(), "binary": pa.binary(), "date": pa.date32(), "boolean": pa.bool_()}
+    columns = list(zip(*sums, strict=True)) or [()] * len(query.key_types)
+    arrays = [
+        pa.array(cells, types.get(kind, pa.int64())) for cells, kind in zip(columns, query.key_types, strict=True)
+    ]
+    keys = arrays[0] if isinstance(key, str) else pa.table(dict(zip(key, arrays, strict=True)))
     units = np.array(list(sums.values()), np.int64)
     return BoundedCounts(keys, units, asked.unit, asked.grid, asked.contribution, signed)

@@ -17,7 +17,7 @@ TABLES = 3
 CONNECT_TABLES = 1
 
 
-@pytest.mark.parametrize("name", spark_counting.CELLS)
+@pytest.mark.parametrize("name", spark_counting.NAMES)
 def test_one_user_moves_the_counts_of_a_dataframe_by_a_bounded_share(name: str, spark: Any, tmp_path: Path) -> None:
     seen = spark_counting.check_all(spark, [name], range(TABLES), tmp_path)
     assert seen.pairs > 0
@@ -33,7 +33,7 @@ from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 assert not hasattr(spark, "_jsparkSession")
-seen = spark_counting.check_all(spark, list(spark_counting.CELLS), range(int(sys.argv[2])), Path("."))
+seen = spark_counting.check_all(spark, spark_counting.NAMES, range(int(sys.argv[2])), Path("."))
 print(f"{seen.pairs} pairs are bounded")
 """
 

@@ -109,7 +109,7 @@ def test_which_keys_of_a_user_stay_depends_on_that_user_only(spark: Any) -> None
         query = Query.create(spark.createDataFrame(rows), Counting("key", "user", None, 5, 1))
         totals: dict[int, int] = {}
         for row in query.pairs().collect():
-            totals[row["k"]] = totals.get(row["k"], 0) + row["n"]
+            totals[row["k0"]] = totals.get(row["k0"], 0) + row["n"]
         return totals
 
     alone, without, together = kept(mine), kept(others), kept(others[::-1] + mine)
@@ -146,7 +146,7 @@ def test_the_keys_that_stay_are_those_of_a_local_count(user: str, key: str, spar
     kept = Query.create(df, Counting("k", "u", None, 2, 1)).pairs().collect()
     found: dict[Any, int] = {}
     for row in kept:
-        one = bytes(row["k"]) if key == "binary" else row["k"]
+        one = bytes(row["k0"]) if key == "binary" else row["k0"]
         found[one] = found.get(one, 0) + row["n"]
     assert found == dict(zip(counts.keys.to_pylist(), counts.units.tolist(), strict=True))
 

@@ -219,7 +219,7 @@ def named_sums(keys: pa.ChunkedArray, values: Counts, unit: Fraction, space: Key
 
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # together they may exceed 2 GB
     names, totals = sum_by_key(keys.cast(wide.get(keys.type, keys.type)), values)
-    named = EncodedKeys(pa.chunked_array([names])) if space.columns else names
+    named = EncodedKeys(names) if space.columns else names
     ids = ids_of(space, named)
     return NamedSums.of_rows(ids, totals, unit, named, distinct_rows(ids, named))
 
