@@ -349,7 +349,7 @@ def test_a_ledger_of_version_1_is_renewed_by_the_first_change(path: Path) -> Non
         "CREATE TABLE other (x)",
         "CREATE TRIGGER undo AFTER INSERT ON entries BEGIN DELETE FROM entries; END",
         "ALTER TABLE entries ADD COLUMN x",
-        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 4",
     ],
 )
 def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, statement: str) -> None:
@@ -361,7 +361,7 @@ def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, state
     before = path.read_bytes()
     for use in (Ledger.open, lambda path: Ledger(path, 1.0).spend(epsilon=0.01)):
         with pytest.raises(
-            LedgerError, match=r"is not a ledger, or is damaged; restore it|must have version 2 or older"
+            LedgerError, match=r"is not a ledger, or is damaged; restore it|must have version 3 or older"
         ):
             use(path)
     assert path.read_bytes() == before
@@ -413,7 +413,7 @@ def test_who_knows_version_1_only_does_not_spend_beside_the_renewed_file(path: P
     with closing(sqlite3.connect(path, isolation_level=None)) as waiting:
         waiting.execute("SELECT * FROM budgets").fetchall()
         in_child(lambda: Ledger.open(path).spend(epsilon=0.25).id)
-        assert waiting.execute("PRAGMA user_version").fetchone() == (2,)
+        assert waiting.execute("PRAGMA user_version").fetchone() == (3,)
     assert len(Ledger.open(path).entries()) == 4
 
 

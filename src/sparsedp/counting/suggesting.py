@@ -24,10 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .._util.plotting import new_figure
-from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
+from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, check_affordable, spending
 from ..errors import ParameterError
 from ..planning.drafts import predicted_noise
 from ..planning.request import Request
+from ..privacy.events import DECIDES
 from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, float_up, precise, to_decimal
 from ..privacy.neighbours import HEADROOM
 from ..privacy.numbers import check_epsilon, positive_fraction
@@ -188,9 +189,10 @@ def suggested(
 ) -> Suggestion:
     """The suggestion for parameters that have been checked."""
     check_user(counting)
+    check_affordable(account, budget.spent, 0.0, DECIDES)
     noises = _noises(budget, asked)  # before the table is read: it refuses what no release could have
     classes, sums = habits(source, counting)
-    with spending(account, budget.spent, 0.0, LABEL):
+    with spending(account, budget.spent, 0.0, LABEL, DECIDES):
         published = publish(classes, sums, budget, fresh_randomness())
     return choose(*published, budget, noises)
 

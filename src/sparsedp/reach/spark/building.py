@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
+from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, check_affordable, spending
 from ...counting.executors import check_executors
 from ...counting.request import Counting
 from ...counting.spark_rows import INTEGER_TYPES, KIND_OF_TYPE, Query, rows_by_part, sum_by_key
@@ -97,6 +97,8 @@ def release(
     target, parts = Path(path).absolute(), drafted.problem.parts
     files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
+    problem, event = drafted.problem, None if account is None else drafted.event
+    check_affordable(account, problem.epsilon, problem.delta, event)
     own_domain = None if drafted.problem.hashed else drafted.problem.domain
     check_executors(df)
     named = drafted.problem.keep_keys
@@ -105,7 +107,7 @@ def release(
     space = replace(KeySpace.draw(own_domain, randomness), kind=KIND_OF_TYPE[query.key_type])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
     # spent.
-    with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
+    with spending(account, problem.epsilon, problem.delta, drafted.label, event):
         partition = drafted.draw_partition(randomness)
         with rows_by_part(query, space, partition, drafted.sizing is not None, named) as shares:
             cluster = _Cluster(shares, query.asked.unit, parts, space if named else None)
