@@ -113,13 +113,12 @@ class Book:
         """
         new = self.version > OLDEST
         match change:
-            case ["budget", str(dataset), *fields] if dataset not in self.budgets and len(fields) in (3, 5)[: 1 + new]:
-                self._open(dataset, Budget(*map(_text, fields)))
             case ["debit", int(id), str(dataset), *fields] if (
                 id == len(self.entries) + 1 and dataset in self.budgets and len(fields) in (5, 6)[: 1 + new]
             ):
-                event = fields[5:] or [""]
-                self._debit(Row._make([id, dataset, *map(_text, fields[:5] + event), None]))
+                self._debit(Row._make([id, dataset, *_texts(fields), *([""] if len(fields) == 5 else []), None]))
+            case ["budget", str(dataset), *fields] if dataset not in self.budgets and len(fields) in (3, 5)[: 1 + new]:
+                self._open(dataset, Budget(*_texts(fields)))
             case ["released", int(id), str(text)] if id in self.entries and self.entries[id].released is None:
                 self.entries[id] = self.entries[id]._replace(released=text)
             case ["accounting", str(dataset), "pld", str()] if (
@@ -157,19 +156,21 @@ class Book:
         self.tallies[dataset] = Tally(period, Composition(float(budget.delta)))
 
     def _debit(self, row: Row) -> None:
-        _amount(row.epsilon), _amount(row.delta)
-        if row.event not in ("", DECIDES):
-            GaussianEvent.read(row.event)
-        tally = self.tally(row.dataset, row.time)
-        tally.add(row.debit)
+        tally, debit = self.tally(row.dataset, row.time), row.debit
+        if debit not in tally.debits.debits:  # most are like others
+            if not 0 <= _amount(debit.delta) < 1 or not _amount(debit.epsilon):
+                raise ValueError("it has a debit that is out of range")
+            if debit.event not in ("", DECIDES):
+                GaussianEvent.read(debit.event)
+        tally.add(debit)
         self.tallies[row.dataset] = tally
         self.entries[row.id] = row
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
+def _texts(values: list[Any]) -> list[Any]:
+    if not all(isinstance(value, str) for value in values):
         raise ValueError("it has a value that is not text")
-    return value
+    return values
 
 
 def _amount(text: str) -> float:

@@ -25,7 +25,7 @@ from ..privacy.events import GaussianEvent
 Floats = npt.NDArray[np.float64]
 
 NUDGE = 1e-12  # of a loss: more than its float can be too small
-MOST_MASS = 1e-3  # above 1: laws whose bound has more are too coarse for it
+MOST_MASS = 1e-2  # above 1: laws whose bound has more are too coarse for it
 _MOST_TERMS = 1 << 18
 _NEGLIGIBLE = 700.0  # e^-700 of the largest mass is left out, and counted at infinity
 

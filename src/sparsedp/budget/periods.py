@@ -11,8 +11,10 @@ PERIODS = ("day", "week", "month")
 
 def check_period(per: str | None) -> str:
     """The period of a budget, empty if there is none; or `ParameterError`."""
-    if per is None or per in PERIODS:
-        return per or ""
+    if per is None:
+        return ""
+    if per in PERIODS:
+        return per
     raise ParameterError(f"per must be 'day', 'week' or 'month', or left out, got {per!r}")
 
 
