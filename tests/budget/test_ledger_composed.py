@@ -4,7 +4,6 @@ made before.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -15,7 +14,7 @@ import pytest
 
 import sparsedp
 from faults import in_child
-from ledgers import small, state
+from ledgers import small, state, version_2
 from sparsedp.budget import accounting, store
 from sparsedp.budget import ledger as ledger_module
 from sparsedp.budget.ledger import Ledger
@@ -47,20 +46,6 @@ def fill(ledger: Ledger, debits: int, epsilon: str = "0.1") -> None:
             book.change("debit", len(book.entries) + 1, "default", epsilon, "0.0", "m", "", "2026-01-01T00:00:00+00:00")
 
 
-def version_2(path: Path) -> Ledger:
-    """A small ledger as it was made before there were events."""
-    small(path)
-    content = path.read_bytes()
-    changes = [json.loads(line[store.DIGEST :]) for line in content[store.FIRST :].splitlines()]
-    mark, lines, marks = store.STARTS[2], b"", []
-    for change in changes:
-        line, mark = store._line(mark, change)
-        lines, marks = lines + line, [*marks, mark]
-    blocks = {last.place(): last.written() for last in marks[-2:]}
-    path.write_bytes(store.HEADS[2] + b"".join(blocks[at] for at in sorted(blocks)) + lines)
-    return Ledger.open(path)
-
-
 def test_as_many_releases_fit_as_their_exact_composition_allows(path: Path) -> None:
     """65 by adding up, more than 85 composed, and not one more than rational arithmetic allows."""
     ledger = composing(path)
@@ -71,10 +56,7 @@ def test_as_many_releases_fit_as_their_exact_composition_allows(path: Path) -> N
     assert more == 83
     fill(ledger, more - 1)
     assert ledger.spend(epsilon=0.1).id == 169
-    with pytest.raises(
-        BudgetError,
-        match=r"must fit 6\.5 and 1e-06, of which releases cost ε = 6\.49597 and would cost ε = 6\.53798.* nothing was spent",
-    ):
+    with pytest.raises(BudgetError, match=r"cost ε = 6\.49597 and would cost ε = 6\.53798, for .* nothing was spent"):
         ledger.spend(epsilon=0.1)
     assert ledger.plan(epsilon=0.1).more == 0
     assert Exact(["0.1"] * 169).delta(6.5) <= Fraction("1e-6") < Exact(["0.1"] * 170).delta(6.5)

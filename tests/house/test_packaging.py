@@ -19,7 +19,11 @@ from sparsedp import _native
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "sparsedp").rglob("*.py"))
-BROUGHT_BY = {"flint": "python-flint", "cycler": "matplotlib", "dp_accounting": "dp-accounting"}  # the package, if it has another name
+BROUGHT_BY = {
+    "flint": "python-flint",
+    "cycler": "matplotlib",
+    "dp_accounting": "dp-accounting",
+}  # the package, if it has another name
 
 
 def read(name: str) -> str:
