@@ -20,6 +20,9 @@ from sparsedp.budget import ledger as ledger_module
 from sparsedp.budget.ledger import Ledger
 from sparsedp.budget.periods import period_of
 from sparsedp.errors import BudgetError, LedgerError, MissingDependencyError, ParameterError
+from sparsedp.mechanisms.retrieval import RetrievalPlan
+from sparsedp.planning.drafts import draft
+from sparsedp.planning.request import Request
 from sparsedp.privacy.events import GaussianEvent
 from test_accounting import Exact
 from test_ledger_names import version_1
@@ -176,6 +179,28 @@ def test_a_gaussian_release_hands_over_its_law(path: Path) -> None:
     assert ledger.datasets()[0].composed_epsilon < 1.3
     assert ledger.plan().more >= 25  # by adding up, 4
     assert ledger.plan(epsilon=1.0, delta=1e-6).more < 15  # a pair says less than the law of the noise
+
+
+@pytest.mark.parametrize("keys", [1, 20, 300])
+@pytest.mark.parametrize("nonzero", [None, 1000, 10**6])
+@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+@pytest.mark.parametrize("keep_keys", [False, True])
+def test_an_event_has_the_law_and_all_other_deltas_of_any_plan_that_may_follow(
+    keys: int, nonzero: int | None, delta: float, keep_keys: bool
+) -> None:
+    """The noisy number of keys is not known when the event is stated."""
+    asked = {"epsilon": 1.0, "delta": delta, "mechanism": "retrieval", "noise": "gaussian", "nonzero": nonzero}
+    absent = ("total", "upper", "domain", "sensitivity", "step", "max_per_key", "sizing_share")
+    rest = {"signed": False, "parts": 1, "keep_keys": keep_keys, "max_keys_per_user": keys, "options": {}}
+    drafted = draft(Request.of(asked | rest | dict.fromkeys(absent)))
+    assert drafted.event is not None
+    event = GaussianEvent.read(drafted.event)
+    for number in (-5, 10, 10**5):
+        plan = drafted.finish([number])
+        assert isinstance(plan, RetrievalPlan)
+        assert [move.law for move in event.moves] == [plan.buckets, plan.problem.sizing_noise]
+        others = sum((part for name, part in plan.delta_events.items() if name != "noise"), Fraction(0))
+        assert others <= Fraction(event.delta)
 
 
 def test_geometric_releases_have_no_event(path: Path) -> None:

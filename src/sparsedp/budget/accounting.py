@@ -180,6 +180,7 @@ class Composition:
         self.debits: Counter[Debit] = Counter()
         # Of many different debits: what all but the last ones cost, and what they cost with one more.
         self._kept: Together | None = None
+        self._most_error = 0.0  # of what is kept: it grows with every debit
         self._last: Counter[Debit] = Counter()
         self._tried: tuple[Debit, Together] | None = None
 
@@ -197,8 +198,9 @@ class Composition:
         added = Counter() if more is None else Counter({more: times})
         if len(self.debits) + len(added) <= MANY:
             return Together.of(self.debits + added, self.delta)
-        if self._kept is None or self._kept.error > _ERRORS * self.delta or len(self._last) > MANY:
+        if self._kept is None or self._kept.error > self._most_error or len(self._last) > MANY:
             self._kept = Together.of(self.debits, self.delta)
+            self._most_error = max(_ERRORS * self.delta, 2 * self._kept.error)
         elif self._last:
             self._kept = self._kept.then(self._last, self.delta)
         self._last.clear()
