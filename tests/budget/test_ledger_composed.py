@@ -260,7 +260,7 @@ def test_a_new_period_has_a_new_budget(
     at("2026-11-17")
     ledger = Ledger.create(path, epsilon=1.0, delta=1e-6, per=per, accounting=kind)
     ledger.spend(epsilon=0.75)
-    with pytest.raises(BudgetError, match=rf"of {per} {name} \(UTC\)"):
+    with pytest.raises(BudgetError, match=rf"of {per} {name} \(UTC\).*wait for the next {per}"):
         ledger.spend(epsilon=0.5)
     at(DAYS[per])
     assert ledger.datasets()[0].left_epsilon == 1.0

@@ -253,6 +253,7 @@ class Ledger:
             return
         balance = Balance.of(name, budget, tally)
         in_period = f" of {balance.per} {balance.period} (UTC)" if balance.per else ""
+        wait = f"wait for the next {balance.per}" if balance.per else "release nothing more of this data"
         total = f"{balance.epsilon} and {balance.delta}{in_period}"
         if budget.accounting == BASIC:
             what = f"be at most {balance.left_epsilon} and {balance.left_delta}, what is left of {total} for"
@@ -262,7 +263,7 @@ class Ledger:
             what = f"fit {total}, of which releases cost ε = {balance.composed_epsilon:.6g} and would cost {would}, for"
         raise BudgetError(
             f"epsilon and delta must {what} data set {name!r}, got {debit.epsilon} and {debit.delta}; "
-            "nothing was spent: ask for less, or release nothing more of this data"
+            f"nothing was spent: ask for less, or {wait}"
         )
 
 
