@@ -19,7 +19,7 @@ import numpy as np
 
 import sparsedp
 
-from . import builds, composite, lookups
+from . import budgets, builds, composite, lookups
 from .measuring import Row
 
 GROUPS: list[Callable[[], Iterator[Row]]] = [
@@ -31,6 +31,7 @@ GROUPS: list[Callable[[], Iterator[Row]]] = [
     builds.stability_rows,
     builds.growth_rows,
     builds.noise_rows,
+    budgets.ledger_rows,
 ]
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import sparsedp
 from ledgers import small
 from sparsedp.budget import ledger as ledger_module
+from sparsedp.budget.balance import rounded_down, rounded_up
 from sparsedp.budget.ledger import Entry, Ledger
 from sparsedp.errors import BudgetError, LedgerError, ParameterError
 
@@ -95,7 +96,7 @@ def test_no_float_lies_between_a_fraction_and_its_rounding(fraction: Fraction, n
     too far.
     """
     for exact in (fraction, max(Fraction(near) + Fraction(offset, 10**17), Fraction())):
-        down, up = ledger_module._rounded_down(exact), ledger_module._rounded_up(exact)
+        down, up = rounded_down(exact), rounded_up(exact)
         assert decimal(down) <= exact < decimal(math.nextafter(down, INFINITY))
         assert decimal(up) >= exact > decimal(math.nextafter(up, -INFINITY))
 

@@ -59,8 +59,8 @@ def test_other_files_are_refused_and_left_as_they_are(path: Path, kind: str) -> 
 
 def test_a_newer_version_is_refused(path: Path) -> None:
     small(path)
-    path.write_bytes(path.read_bytes().replace(b"version 2", b"version 3", 1))
-    with pytest.raises(LedgerError, match="must have version 2 or older, got 3; use a newer sparsedp"):
+    path.write_bytes(path.read_bytes().replace(b"version 3", b"version 4", 1))
+    with pytest.raises(LedgerError, match="must have version 3 or older, got 4; use a newer sparsedp"):
         Ledger.open(path)
 
 
@@ -114,8 +114,8 @@ def test_lines_are_as_they_were_written(path: Path, edit: str) -> None:
 def test_a_line_that_says_what_no_ledger_says_is_refused(path: Path, changes: Any) -> None:
     small(path)
     content = path.read_bytes()
-    _, last, _ = store._check(content, path)
-    line, _ = store._line(last, changes)
+    checked, _ = store._check(content, path)
+    line, _ = store._line(checked.ends[-1], changes)
     path.write_bytes(content + line)
     with pytest.raises(LedgerError, match="is not a ledger, or is damaged"):
         Ledger.open(path)

@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from faults import at_call, ending_of_child, in_child, stop
+from ledgers import small, version_2
 from sparsedp.budget import store
 from sparsedp.budget.ledger import Ledger, Receipt
 from sparsedp.errors import BudgetError, LedgerError
@@ -349,7 +350,7 @@ def test_a_ledger_of_version_1_is_renewed_by_the_first_change(path: Path) -> Non
         "CREATE TABLE other (x)",
         "CREATE TRIGGER undo AFTER INSERT ON entries BEGIN DELETE FROM entries; END",
         "ALTER TABLE entries ADD COLUMN x",
-        "PRAGMA user_version = 3",
+        "PRAGMA user_version = 4",
     ],
 )
 def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, statement: str) -> None:
@@ -361,7 +362,7 @@ def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, state
     before = path.read_bytes()
     for use in (Ledger.open, lambda path: Ledger(path, 1.0).spend(epsilon=0.01)):
         with pytest.raises(
-            LedgerError, match=r"is not a ledger, or is damaged; restore it|must have version 2 or older"
+            LedgerError, match=r"is not a ledger, or is damaged; restore it|must have version 3 or older"
         ):
             use(path)
     assert path.read_bytes() == before
@@ -385,6 +386,33 @@ def test_a_renewal_that_is_killed_at_any_call_leaves_the_old_or_the_new(tmp_path
             Ledger.open(path).spend(epsilon=0.25)
         assert len(Ledger.open(path).entries()) == 4
     assert endings == {(True, 3), (False, 3), (False, 4)}
+
+
+def upgrade_until(moment: int, path: Path) -> int:
+    return at_call(moment, stop(signal.SIGKILL), Ledger(path, 1.0).upgrade)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_upgrade_that_is_killed_at_any_call_keeps_every_debit(tmp_path: Path, version: int) -> None:
+    """Catches a file that is replaced before the new one is whole, and an accounting that is on
+    without being recorded.
+    """
+    old = tmp_path / "old"
+    version_1(old) if version == 1 else version_2(old) if version == 2 else small(old)
+    entries = Ledger.open(old).entries()
+    shutil.copy(old, tmp_path / "counted")
+    endings = set()
+    for moment in range(1, in_child(partial(upgrade_until, 0, tmp_path / "counted")) + 1):
+        path = tmp_path / str(moment)
+        shutil.copy(old, path)
+        assert ending_of_child(partial(upgrade_until, moment, path)) == -signal.SIGKILL
+        ledger = Ledger.open(path)
+        assert ledger.entries() == entries
+        endings.add(ledger.datasets()[0].accounting)
+        if ledger.datasets()[0].accounting == "basic":
+            ledger.upgrade()
+        assert Ledger.open(path).spend(epsilon=0.125).id == 4
+    assert endings == {"basic", "pld"}
 
 
 def test_a_journal_of_version_1_under_the_old_name_takes_no_debit_back(path: Path) -> None:
@@ -413,7 +441,7 @@ def test_who_knows_version_1_only_does_not_spend_beside_the_renewed_file(path: P
     with closing(sqlite3.connect(path, isolation_level=None)) as waiting:
         waiting.execute("SELECT * FROM budgets").fetchall()
         in_child(lambda: Ledger.open(path).spend(epsilon=0.25).id)
-        assert waiting.execute("PRAGMA user_version").fetchone() == (2,)
+        assert waiting.execute("PRAGMA user_version").fetchone() == (3,)
     assert len(Ledger.open(path).entries()) == 4
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from faults import HANGS
+from sparsedp.budget import store
 from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import BudgetError
 
@@ -60,6 +61,11 @@ def race_to_spend(path: Path, _: int) -> list[bool]:
     return [won(partial(ledger.spend, epsilon=0.5, dataset=f"round {round}")) for round in range(ROUNDS)]
 
 
+def race_to_compose(path: Path, _: int) -> list[bool]:
+    ledger = Ledger.open(path, timeout=HANGS)
+    return [won(partial(ledger.spend, epsilon=0.1, dataset=f"round {round}")) for round in range(ROUNDS)]
+
+
 def race_to_create(path: Path, _: int) -> list[bool]:
     return [
         won(partial(Ledger.create, path.with_name(f"{round}"), epsilon=1.0, timeout=HANGS)) for round in range(ROUNDS)
@@ -78,6 +84,24 @@ def test_of_two_processes_one_gets_the_last_epsilon(path: Path, figure: Callable
     assert all(mine != other for mine, other in zip(first, second, strict=True))
     assert {balance.left_epsilon for balance in Ledger.open(path).datasets()} == {0.2}
     figure(f"two processes race {ROUNDS} times for the last ε: one wins each time, and what is left is exact")
+
+
+def test_of_two_processes_one_gets_the_last_composed_epsilon(path: Path) -> None:
+    """As many releases as fit but for one, which is more than add up."""
+    time = "2026-01-01T00:00:00+00:00"
+    fitting = Ledger.create(path, epsilon=2.3, delta=1e-6, accounting="pld").plan(epsilon=0.1).more
+    assert fitting > 23
+    for round in range(ROUNDS):
+        Ledger.create(path, epsilon=2.3, delta=1e-6, accounting="pld", dataset=f"round {round}")
+    with store.transaction(path, HANGS, write=True) as book:
+        for round in range(ROUNDS):
+            for _ in range(fitting - 1):
+                book.change("debit", len(book.entries) + 1, f"round {round}", "0.1", "0.0", "", "", time)
+    assert Ledger.open(path).plan(epsilon=0.1, dataset="round 1").more == 1
+    with pool(2) as workers:
+        first, second = workers.map(partial(race_to_compose, path), range(2), chunksize=1)
+    assert all(mine != other for mine, other in zip(first, second, strict=True))
+    assert len(Ledger.open(path).entries()) == fitting * ROUNDS
 
 
 def test_of_two_processes_one_creates_the_file(path: Path) -> None:
@@ -136,6 +160,7 @@ def test_threads_share_a_ledger(path: Path) -> None:
 
 SPENDER = """
 import sys
+from sparsedp.budget import store
 from sparsedp.budget.ledger import Ledger
 ledger = Ledger.open(sys.argv[1])
 print("ready", flush=True)

@@ -272,6 +272,38 @@ def test_a_release_debits_and_refuses_to_overspend(visits: Path) -> None:
     assert "0.5" in run("ledger", "show", "b.db").stdout
 
 
+def test_a_ledger_that_composes_says_what_it_costs_together_and_what_fits(visits: Path) -> None:
+    made = run("ledger", "create", "b.db", "--epsilon", 2, "--delta", "1e-6", "--accounting", "pld", "--per", "month")
+    assert "chosen by what earlier ones published" in made.stderr
+    assert "the guarantee is for the releases of one month" in made.stderr
+    for name in ("a", "b"):
+        run(*RELEASE[:-1], 0.1, "-o", f"{name}.sparsedp", "--ledger", "b.db")
+    shown = json.loads(run("ledger", "show", "b.db", "--json").stdout)["datasets"][0]
+    assert shown["spent_epsilon"] == 0.2
+    assert shown["composed_epsilon"] < 0.2
+    assert (shown["accounting"], shown["per"], len(shown["assumes"])) == ("pld", "month", 2)
+    text = run("ledger", "show", "b.db").stdout
+    assert "2 releases cost ε = 0.199996 together at that δ; added up, ε = 0.2, δ = 0" in text
+    assert "chosen by what earlier ones published" in text
+    plan = json.loads(run("ledger", "plan", "b.db", "--json").stdout)
+    assert (plan["epsilon"], plan["mechanism"]) == (0.1, "tight-alp")
+    assert 22 <= plan["more"] < 30
+    assert f"{plan['more']} more releases of ε = 0.1, δ = 0" in run("ledger", "plan", "b.db").stdout
+    assert "0 more releases of ε = 3, δ = 0 fit" in run("ledger", "plan", "b.db", "--epsilon", 3).stdout
+    refused = run(*RELEASE[:-1], 3, "-o", "c.sparsedp", "--ledger", "b.db", code=1)
+    assert "The table was not read" in refused.stderr
+    assert "--epsilon must be given" in run("ledger", "plan", "b.db", "--delta", "1e-7", code=2).stderr
+
+
+def test_a_ledger_is_upgraded_by_one_command(visits: Path) -> None:
+    run("ledger", "create", "b.db", "--epsilon", 1, "--delta", "1e-6")
+    assert "accounting must be 'pld'" in run("ledger", "upgrade", "b.db", "--accounting", "basic", code=2).stderr
+    assert "past and future" in run("ledger", "upgrade", "b.db", "--accounting", "pld").stderr
+    assert json.loads(run("ledger", "show", "b.db", "--json").stdout)["datasets"][0]["accounting"] == "pld"
+    assert "--delta must be at least" in run("ledger", "create", "c.db", "-e", 1, "--accounting", "pld", code=2).stderr
+    assert not Path("c.db").exists()
+
+
 def test_malformed_data_is_not_debited(visits: Path) -> None:
     run("ledger", "create", "b.db", "--epsilon", 1)
     pd.DataFrame({"user": [1, 2], "url": ["a", None]}).to_parquet("visits.parquet")
@@ -369,6 +401,8 @@ def test_help_is_there_for_every_command() -> None:
         "demo",
         "ledger create",
         "ledger show",
+        "ledger plan",
+        "ledger upgrade",
     ):
         text = run(*command.split(), "--help").stdout
         assert "Usage" in text

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from sparsedp.budget.ledger import Balance, Entry, Ledger
+from sparsedp.budget import store
+from sparsedp.budget.balance import Balance
+from sparsedp.budget.ledger import Entry, Ledger
 
 
 def small(path: Path) -> Ledger:
@@ -20,3 +23,18 @@ def small(path: Path) -> Ledger:
 def state(path: Path) -> tuple[list[Balance], list[Entry]]:
     ledger = Ledger.open(path)
     return ledger.datasets(), ledger.entries()
+
+
+def version_2(path: Path) -> Ledger:
+    """A small ledger as it was made before there were events."""
+    small(path)
+    content = path.read_bytes()
+    changes = [json.loads(line[store.DIGEST :]) for line in content[store.FIRST :].splitlines()]
+    mark, lines = store.STARTS[2], b""
+    marks: list[store.Mark] = []
+    for change in changes:
+        line, mark = store._line(mark, change)
+        lines, marks = lines + line, [*marks, mark]
+    blocks = {last.place(): last.written() for last in marks[-2:]}
+    path.write_bytes(store.HEADS[2] + b"".join(blocks[at] for at in sorted(blocks)) + lines)
+    return Ledger.open(path)

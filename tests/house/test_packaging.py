@@ -19,7 +19,11 @@ from sparsedp import _native
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "sparsedp").rglob("*.py"))
-BROUGHT_BY = {"flint": "python-flint", "cycler": "matplotlib"}  # the package, if it has another name
+BROUGHT_BY = {
+    "flint": "python-flint",
+    "cycler": "matplotlib",
+    "dp_accounting": "dp-accounting",
+}  # the package, if it has another name
 
 
 def read(name: str) -> str:
@@ -73,7 +77,7 @@ def test_the_oldest_python_that_is_listed_is_the_oldest_that_is_allowed() -> Non
 
 
 def test_everything_that_is_imported_is_declared() -> None:
-    known = declared().union(*map(declared, ("compact", "pandas", "plot", "peers", "spark")))
+    known = declared().union(*map(declared, ("accounting", "compact", "pandas", "plot", "peers", "spark")))
     for path in SOURCES:
         assert set(imported(ast.parse(path.read_text(encoding="utf-8")))) <= known, path
 

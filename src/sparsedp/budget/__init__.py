@@ -1,4 +1,5 @@
-"""Budgets: a ledger of what was spent, the file that keeps it, and the debit before noise is drawn.
+"""Budgets: a ledger of what was spent, the file that keeps it, what releases cost together, and the
+debit before noise is drawn.
 
-Uses ε and δ as numbers, and files. Provides `Ledger` and `spending`.
+Uses ε, δ and the laws of noise as numbers, and files. Provides `Ledger` and `spending`.
 """

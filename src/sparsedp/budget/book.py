@@ -1,51 +1,183 @@
-"""The contents of a ledger: budgets and entries, and the changes that make them."""
+"""The contents of a ledger: budgets and entries, the changes that make them, and running sums."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import LedgerError
+from ..privacy.events import DECIDES, GaussianEvent
+from .accounting import Composition, Debit
+from .periods import PERIODS, period_of
 
-VERSION = 2
+VERSION = 3
+OLDEST = 2  # of files of this format
+BASIC, PLD = ACCOUNTINGS = ("basic", "pld")
 Change: TypeAlias = list[Any]
+
+_EXACT = Context(prec=2000, traps=[Inexact, InvalidOperation, Overflow])  # the digits of all floats
 
 
 class DamageError(Exception):
     """A file is not as it was written."""
 
 
+class Budget(NamedTuple):
+    """The total of a data set, how debits are composed, and the period that it is for."""
+
+    epsilon: str
+    delta: str
+    created: str
+    accounting: str = BASIC
+    per: str = ""  # one of PERIODS, or empty: for ever
+
+
+class Row(NamedTuple):
+    """A debit, and what was released for it."""
+
+    id: int
+    dataset: str
+    epsilon: str
+    delta: str
+    mechanism: str
+    note: str
+    time: str
+    event: str
+    released: str | None
+
+    @property
+    def debit(self) -> Debit:
+        """What was lost."""
+        return Debit(self.epsilon, self.delta, self.event)
+
+
+@dataclass
+class Tally:
+    """What was debited to a budget in one period."""
+
+    period: str
+    debits: Composition
+    epsilon: Decimal = Decimal(0)
+    delta: Decimal = Decimal(0)
+
+    def add(self, debit: Debit) -> None:
+        """Add a debit."""
+        self.epsilon = _EXACT.add(self.epsilon, Decimal(debit.epsilon))
+        self.delta = _EXACT.add(self.delta, Decimal(debit.delta))
+        self.debits.add(debit)
+
+    def fits(self, budget: Budget, more: Debit, times: int = 1) -> bool:
+        """Whether more debits of one kind stay within the budget: if they add up to no more, or if
+        they compose to no more.
+        """
+        whole = Fraction(budget.epsilon), Fraction(budget.delta)
+        epsilon = Fraction(self.epsilon) + times * Fraction(more.epsilon)
+        delta = Fraction(self.delta) + times * Fraction(more.delta)
+        if epsilon <= whole[0] and delta <= whole[1]:
+            return True
+        return budget.accounting == PLD and self.debits.together(more, times).delta_at(whole[0]) <= whole[1]
+
+
 @dataclass
 class Book:
-    """The contents of a ledger: totals and creation times by data set, debits by number, and the
-    changes to commit.
-    """
+    """The contents of a ledger: budgets by data set, debits by number, and the changes to commit."""
 
-    budgets: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    entries: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    version: int = VERSION
+    budgets: dict[str, Budget] = field(default_factory=dict)
+    entries: dict[int, Row] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+    tallies: dict[str, Tally] = field(default_factory=dict)  # of the latest period of each data set
 
     def change(self, *change: Any) -> None:
-        """Add a change to commit: a new budget, a debit, or what was released for a debit."""
-        self.apply(list(change))
+        """Add a change to commit: a new budget, a debit, what was released for a debit, or another
+        accounting.
+        """
         self.changes.append(list(change))
+        self.apply(self.changes[-1])
+
+    def add_budget(self, dataset: str, budget: Budget) -> None:
+        """Add a budget to commit, with its kind if that is not the usual one."""
+        self.change("budget", dataset, *(budget[:3] if budget == Budget(*budget[:3]) else budget))
+
+    def add_debit(self, row: Row) -> None:
+        """Add a debit to commit, with its event if there is one; files of version 2 have none."""
+        self.change("debit", *(row[:-1] if row.event and self.version > OLDEST else row[:-2]))
 
     def apply(self, change: Change) -> None:
         """Apply a change, or `ValueError`: budgets are made once, debits are numbered in order and
         finished once.
         """
+        new = self.version > OLDEST
         match change:
-            case ["budget", str(dataset), str(), str(), str()] if dataset not in self.budgets:
-                self.budgets[dataset] = (change[2], change[3], change[4])
-            case ["debit", int(id), str(dataset), str(), str(), str(), str(), str()] if (
-                id == len(self.entries) + 1 and dataset in self.budgets
+            case ["debit", int(id), str(dataset), *fields] if (
+                id == len(self.entries) + 1 and dataset in self.budgets and len(fields) in (5, 6)[: 1 + new]
             ):
-                self.entries[id] = (*change[1:], None)
-            case ["released", int(id), str(text)] if id in self.entries and self.entries[id][-1] is None:
-                self.entries[id] = (*self.entries[id][:-1], text)
+                self._debit(Row._make([id, dataset, *_texts(fields), *([""] if len(fields) == 5 else []), None]))
+            case ["budget", str(dataset), *fields] if dataset not in self.budgets and len(fields) in (3, 5)[: 1 + new]:
+                self._open(dataset, Budget(*_texts(fields)))
+            case ["released", int(id), str(text)] if id in self.entries and self.entries[id].released is None:
+                self.entries[id] = self.entries[id]._replace(released=text)
+            case ["accounting", str(dataset), "pld", str()] if (
+                new and dataset in self.budgets and self.budgets[dataset].accounting == BASIC
+            ):
+                self.budgets[dataset] = self.budgets[dataset]._replace(accounting=PLD)
             case _:
                 raise ValueError("it holds something that is neither a budget nor a debit")
+
+    def all_changes(self) -> Iterator[Change]:
+        """The changes that make a file of the newest version with the same contents."""
+        new = Book()
+        for name, budget in self.budgets.items():
+            new.add_budget(name, budget)
+        for row in self.entries.values():
+            new.add_debit(row)
+        yield from new.changes
+        yield from (["released", row.id, row.released] for row in self.entries.values() if row.released is not None)
+
+    def tally(self, dataset: str, now: str) -> Tally:
+        """What was debited in the period of this time, or in the latest one if the clock was set
+        back.
+        """
+        budget, tally = self.budgets[dataset], self.tallies[dataset]
+        period = period_of(now, budget.per)
+        return Tally(period, Composition(float(budget.delta))) if period > tally.period else tally
+
+    def _open(self, dataset: str, budget: Budget) -> None:
+        if not (_amount(budget.epsilon) and _amount(budget.delta) < 1):
+            raise ValueError("it has a budget that is out of range")
+        if budget.accounting not in ACCOUNTINGS or budget.per not in ("", *PERIODS):
+            raise ValueError("it has a budget of another kind")
+        self.budgets[dataset] = budget
+        period = period_of(budget.created, budget.per)
+        self.tallies[dataset] = Tally(period, Composition(float(budget.delta)))
+
+    def _debit(self, row: Row) -> None:
+        tally, debit = self.tally(row.dataset, row.time), row.debit
+        if debit not in tally.debits.debits:  # most are like others
+            if not 0 <= _amount(debit.delta) < 1 or not _amount(debit.epsilon):
+                raise ValueError("it has a debit that is out of range")
+            if debit.event not in ("", DECIDES):
+                GaussianEvent.read(debit.event)
+        tally.add(debit)
+        self.tallies[row.dataset] = tally
+        self.entries[row.id] = row
+
+
+def _texts(values: list[Any]) -> list[Any]:
+    if not all(isinstance(value, str) for value in values):
+        raise ValueError("it has a value that is not text")
+    return values
+
+
+def _amount(text: str) -> float:
+    """A decimal that is not negative, or `ValueError`."""
+    if not 0 <= (amount := float(text)) < float("inf"):
+        raise ValueError("it has an amount that is out of range")
+    return amount
 
 
 def check_version(path: Path, is_ledger: bool, version: int) -> None:

@@ -1,12 +1,16 @@
 """The privacy budgets of data sets, each spent only once: totals and debits in one file.
 
-By basic composition, releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε,
-Σδ)-differentially private. A ledger holds the total of each data set, which never changes, and a
-debit for each release, made before its noise is drawn and never refunded: what a failed release
-left on a disk or a screen cannot be recalled either.
+A ledger holds the total of each data set, which never changes, and a debit for each release, made
+before its noise is drawn and never refunded: what a failed release left on a disk or a screen cannot
+be recalled either.
+
+Debits add up (`basic`): releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε,
+Σδ)-differentially private. Or they are composed by their privacy loss distributions (`pld`), which is
+less for many releases, needs δ > 0, and assumes that the sizes of releases are not chosen by what
+earlier ones published (docs/privacy.md, "Accounting over releases").
 
 ε and δ count as the decimals that their floats print as, so ten debits of 0.1 use up 1.0. Sums are
-exact fractions.
+exact.
 """
 
 from __future__ import annotations
@@ -14,19 +18,20 @@ from __future__ import annotations
 import math
 import os
 import unicodedata
-from collections import Counter
-from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from ..errors import BudgetError, ParameterError
+from ..errors import BudgetError, LedgerError, ParameterError
 from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
-from .book import Book
+from .accounting import LEAST_DELTA, Debit, check_available, event_of
+from .balance import Balance, Outlook, most_that_fit
+from .book import ACCOUNTINGS, BASIC, PLD, Book, Budget, Row, Tally
+from .periods import check_period
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
@@ -43,30 +48,15 @@ class Receipt:
     delta: float
     mechanism: str
     note: str
-    time: str  # UTC, ISO 8601, for people to read: the ids give the order
+    time: str  # UTC, ISO 8601, for people to read, and for periods: the ids give the order
+    event: str | None = None  # what was lost, if more is known of it than ε and δ
 
 
 @dataclass(frozen=True)
 class Entry(Receipt):
     """A debit and what was released for it, or None if it was debited and never finished."""
 
-    released: str | None
-
-
-@dataclass(frozen=True)
-class Balance:
-    """The total of a data set, what is spent, rounded up to a float, and what is left, rounded
-    down.
-    """
-
-    dataset: str
-    epsilon: float
-    delta: float
-    spent_epsilon: float
-    spent_delta: float
-    left_epsilon: float
-    left_delta: float
-    created: str
+    released: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,58 +79,141 @@ class Ledger:
         epsilon: float,
         delta: float = 0.0,
         dataset: str = "default",
+        accounting: str = BASIC,
+        per: str | None = None,
         timeout: float = 30.0,
     ) -> Ledger:
         """Add a data set with its total, which can never be changed, to a new file or an existing
         ledger.
+
+        Parameters
+        ----------
+        path
+            The file.
+        epsilon, delta
+            The total, for all releases together.
+        dataset
+            The name of the data set.
+        accounting
+            "basic": debits add up. "pld": they are composed by their privacy loss distributions, so
+            more of them fit; needs a δ of at least 1e-10 and the extra `accounting`, and assumes that
+            the ε and δ of a release, and the bounds on its users, are not chosen by what earlier
+            releases of the data set published.
+        per
+            "day", "week" or "month": the total is for each calendar period (UTC), and a new period
+            gives a new budget. The guarantee is then for the releases of one period, not for all.
+        timeout
+            How many seconds to wait for others, at most.
+
         """
-        budget = (_name(dataset), repr(check_epsilon(epsilon)), repr(_delta(delta)), _now())
+        amounts = repr(check_epsilon(epsilon)), repr(_delta(delta))
+        _check_accounting(accounting, delta)
+        name, budget = _name(dataset), Budget(*amounts, _now(), accounting, check_period(per))
         ledger = cls(Path(path).absolute(), _seconds(timeout))
-        if ledger.path.exists() or not store.make(ledger.path, ledger.timeout, "budget", *budget):
-            with ledger._transaction(write=True) as book:
-                if budget[0] in book.budgets:
+        is_plain = budget == Budget(*budget[:3])
+        first = Book()
+        first.add_budget(name, budget)
+        if ledger.path.exists() or not store.make(ledger.path, ledger.timeout, first.changes):
+            with ledger._transaction(write=True, renew=not is_plain) as book:
+                if name in book.budgets:
                     raise BudgetError(
                         f"dataset must be new, got {dataset!r}, which has a budget in {path} that never changes; "
                         "open the ledger and spend what is left"
                     )
-                book.change("budget", *budget)
+                book.add_budget(name, budget)
         return ledger
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> Ledger:
         """An existing ledger, checked completely."""
         ledger = cls(Path(path).absolute(), _seconds(timeout))
-        with ledger._transaction():
+        with ledger._transaction() as book:
+            if any(budget.accounting == PLD for budget in book.budgets.values()):
+                check_available()
             return ledger
 
     def spend(
-        self, *, epsilon: float, delta: float = 0.0, dataset: str = "default", mechanism: str = "", note: str = ""
+        self,
+        *,
+        epsilon: float,
+        delta: float = 0.0,
+        dataset: str = "default",
+        mechanism: str = "",
+        note: str = "",
+        event: str | None = None,
     ) -> Receipt:
         """Debit a release before its noise is drawn; `BudgetError`, and no debit, if it needs more
         than is left.
+
+        `event` says what is lost beyond ε and δ: the line of a `GaussianEvent`, or "decides" for a
+        release whose output may choose the sizes of later ones, which is then always added up.
         """
-        dataset, epsilon, delta = _name(dataset), check_epsilon(epsilon), _delta(delta)
-        about = (_text("mechanism", mechanism), _text("note", note), _now())
+        name, debit = _name(dataset), _debit(epsilon, delta, event)
+        about = (_text("mechanism", mechanism), _text("note", note))
         with self._transaction(write=True) as book:
-            balance = self._balance(book, dataset)
-            # Exact: the remainder was rounded down to the largest float whose decimal is not above
-            # it.
-            if epsilon > balance.left_epsilon or delta > balance.left_delta:
-                raise BudgetError(
-                    f"epsilon and delta must be at most {balance.left_epsilon} and {balance.left_delta}, what is left "
-                    f"of {balance.epsilon} and {balance.delta} for data set {dataset!r}, got {epsilon} and {delta}; "
-                    "nothing was spent: ask for less, or release nothing more of this data"
-                )
-            id = len(book.entries) + 1
-            book.change("debit", id, dataset, repr(epsilon), repr(delta), *about)
-        return Receipt(id, dataset, epsilon, delta, *about)
+            now = _now()
+            self._check(book, name, debit, now)
+            row = Row(len(book.entries) + 1, name, debit.epsilon, debit.delta, *about, now, debit.event, None)
+            book.add_debit(row)
+            made = book.entries[row.id]  # files of version 2 have no events
+        return Receipt(**_fields(made))
+
+    def check(self, *, epsilon: float, delta: float = 0.0, dataset: str = "default", event: str | None = None) -> None:
+        """`BudgetError` if `spend` would refuse this now; nothing is debited."""
+        name, debit = _name(dataset), _debit(epsilon, delta, event)
+        with self._transaction() as book:
+            self._check(book, name, debit, _now())
+
+    def plan(self, *, epsilon: float | None = None, delta: float = 0.0, dataset: str = "default") -> Outlook:
+        """How many more releases of (ε, δ) fit, or of the last release if ε is not given."""
+        name = _name(dataset)
+        asked = None if epsilon is None else _debit(epsilon, delta, None)
+        with self._transaction() as book:
+            budget, tally = self._budget(book, name, _now())
+            debit, mechanism = asked, None
+            if debit is None:
+                last = next((row for row in reversed(book.entries.values()) if row.dataset == name), None)
+                if last is None:
+                    raise ParameterError(f"epsilon must be given: data set {name!r} has no release yet")
+                debit, mechanism = last.debit, last.mechanism
+            more = most_that_fit(budget, tally, debit)
+        amounts = float(debit.epsilon), float(debit.delta)
+        return Outlook(name, *amounts, mechanism, more, budget.accounting, tally.period or None)
+
+    def upgrade(self, *, accounting: str = PLD, dataset: str = "default") -> None:
+        """Compose the debits of a data set by their privacy loss distributions from now on, past ones
+        included.
+
+        The total and all debits stay. This cannot be taken back, and assumes of past releases too
+        that none chose the size of another.
+        """
+        name = _name(dataset)
+        if accounting != PLD:
+            raise ParameterError(f"accounting must be 'pld', got {accounting!r}; a ledger cannot go back to 'basic'")
+        check_available()
+        with self._transaction() as book:  # refuses before a file is converted
+            self._check_upgrade(book, name)
+        with self._transaction(write=True, renew=True) as book:
+            self._check_upgrade(book, name)
+            book.change("accounting", name, accounting, _now())
+
+    def _check_upgrade(self, book: Book, name: str) -> None:
+        budget, _ = self._budget(book, name, _now())
+        if budget.accounting == PLD:
+            raise BudgetError(f"dataset must have basic accounting, got {name!r}, which has 'pld' already")
+        if float(budget.delta) < LEAST_DELTA:
+            raise BudgetError(
+                f"dataset must have a δ of at least {LEAST_DELTA:g} for accounting='pld', got {name!r} with "
+                f"{budget.delta}, which never changes; its debits add up as before"
+            )
 
     def finish(self, receipt: Receipt, released: str) -> None:
         """Record what was released for a debit, for example a path and a digest."""
         _text("released", released)
-        unfinished = (*astuple(receipt)[:7], None)
+        unfinished = {**asdict(receipt), "released": None}
         with self._transaction(write=True) as book:
-            if unfinished not in [astuple(_entry(row)) for row in book.entries.values() if row[0] == receipt.id]:
+            row = book.entries.get(receipt.id)
+            if row is None or asdict(_entry(row)) != unfinished:
                 raise ParameterError(
                     f"receipt must be an unfinished debit of {self.path}, got {receipt}; spend for each release"
                 )
@@ -149,65 +222,82 @@ class Ledger:
     def datasets(self) -> list[Balance]:
         """The balance of each data set, by name."""
         with self._transaction() as book:
-            return [self._balance(book, name) for name in sorted(book.budgets)]
+            return [Balance.of(name, *self._budget(book, name, _now())) for name in sorted(book.budgets)]
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
         """The debits of a data set, or of all, in the order in which they were made."""
         name = None if dataset is None else _name(dataset)
         with self._transaction() as book:
             if name is not None:
-                self._balance(book, name)  # refuses an unknown name
-            return [_entry(row) for row in book.entries.values() if name in (None, row[1])]
+                self._known(book, name)
+            return [_entry(row) for row in book.entries.values() if name in (None, row.dataset)]
 
-    def _transaction(self, write: bool = False) -> AbstractContextManager[Book]:
-        return store.transaction(self.path, self.timeout, write=write)
+    def _transaction(self, write: bool = False, renew: bool = False) -> AbstractContextManager[Book]:
+        return store.transaction(self.path, self.timeout, write=write, renew=renew)
 
-    def _balance(self, book: Book, dataset: str) -> Balance:
-        if dataset not in book.budgets:
-            raise BudgetError(
-                f"dataset must have a budget in {self.path}, got {dataset!r}; create one with Ledger.create"
-            )
-        *total, created = book.budgets[dataset]
-        epsilon, delta = map(float, total)
-        spent_epsilon = _sum(row[2] for row in book.entries.values() if row[1] == dataset)
-        spent_delta = _sum(row[3] for row in book.entries.values() if row[1] == dataset)
-        return Balance(
-            dataset,
-            epsilon,
-            delta,
-            _rounded_up(spent_epsilon),
-            _rounded_up(spent_delta),
-            _rounded_down(_exact(epsilon) - spent_epsilon),
-            _rounded_down(_exact(delta) - spent_delta),
-            created,
+    def _known(self, book: Book, name: str) -> Budget:
+        if name not in book.budgets:
+            raise BudgetError(f"dataset must have a budget in {self.path}, got {name!r}; create one with Ledger.create")
+        return book.budgets[name]
+
+    def _budget(self, book: Book, name: str, now: str) -> tuple[Budget, Tally]:
+        """A budget and what was debited to it in the period of now."""
+        budget = self._known(book, name)
+        if budget.accounting == PLD:
+            check_available()
+        return budget, book.tally(name, now)
+
+    def _check(self, book: Book, name: str, debit: Debit, now: str) -> None:
+        budget, tally = self._budget(book, name, now)
+        if tally.fits(budget, debit):
+            return
+        balance = Balance.of(name, budget, tally)
+        in_period = f" of {balance.per} {balance.period} (UTC)" if balance.per else ""
+        wait = f"wait for the next {balance.per}" if balance.per else "release nothing more of this data"
+        total = f"{balance.epsilon} and {balance.delta}{in_period}"
+        if budget.accounting == BASIC:
+            what = f"be at most {balance.left_epsilon} and {balance.left_delta}, what is left of {total} for"
+        else:
+            after = tally.debits.together(debit).epsilon_at(Fraction(budget.delta))
+            would = "more than any ε" if math.isinf(after) else f"ε = {after:.6g}"
+            what = f"fit {total}, of which releases cost ε = {balance.composed_epsilon:.6g} and would cost {would}, for"
+        raise BudgetError(
+            f"epsilon and delta must {what} data set {name!r}, got {debit.epsilon} and {debit.delta}; "
+            f"nothing was spent: ask for less, or {wait}"
         )
 
 
-def _entry(row: tuple[Any, ...]) -> Entry:
-    id, dataset, epsilon, delta, *others = row
-    return Entry(id, dataset, float(epsilon), float(delta), *others)
+def _fields(row: Row) -> dict[str, Any]:
+    fields = row._asdict() | {"epsilon": float(row.epsilon), "delta": float(row.delta), "event": row.event or None}
+    fields.pop("released")
+    return fields
 
 
-def _sum(amounts: Iterable[str]) -> Fraction:
-    """The exact sum of decimals, many of which are often equal."""
-    return sum((Fraction(amount) * times for amount, times in Counter(amounts).items()), Fraction())
+def _entry(row: Row) -> Entry:
+    return Entry(**_fields(row), released=row.released)
 
 
-def _exact(amount: float) -> Fraction:
-    """A float as the decimal that it prints as: 0.1 is one tenth."""
-    return Fraction(repr(amount))
+def _debit(epsilon: float, delta: float, event: str | None) -> Debit:
+    """A debit, or `ParameterError`, also for an event that states less than ε and δ."""
+    debit = Debit(repr(check_epsilon(epsilon)), repr(_delta(delta)), "" if event is None else _text("event", event))
+    try:
+        event_of(debit)
+    except (LedgerError, ValueError) as error:
+        raise ParameterError(f"event must be that of the release, got {str(event)[:250]!r}: {error}") from error
+    return debit
 
 
-def _rounded_down(exact: Fraction) -> float:
-    """The largest float whose decimal is at most this."""
-    nearest = float(exact)
-    return math.nextafter(nearest, -math.inf) if _exact(nearest) > exact else nearest
-
-
-def _rounded_up(exact: Fraction) -> float:
-    """The smallest float whose decimal is at least this."""
-    nearest = float(exact)
-    return math.nextafter(nearest, math.inf) if _exact(nearest) < exact else nearest
+def _check_accounting(accounting: str, delta: float) -> None:
+    if accounting not in ACCOUNTINGS:
+        raise ParameterError(f"accounting must be 'basic' or 'pld', got {accounting!r}")
+    if accounting == BASIC:
+        return
+    if delta < LEAST_DELTA:
+        raise ParameterError(
+            f"delta must be at least {LEAST_DELTA:g} with accounting='pld', got {delta}: composed losses are below the "
+            "sum of all ε except with a small probability, which δ has to cover; use a larger delta, or 'basic'"
+        )
+    check_available()
 
 
 def _delta(delta: float) -> float:

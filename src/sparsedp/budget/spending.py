@@ -34,9 +34,22 @@ def account_of(ledger: LedgerLike, dataset: str) -> Account:
     return Account(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), dataset)
 
 
+def check_affordable(account: Account | None, epsilon: float, delta: float, event: str | None = None) -> None:
+    """Refuse before any data is read if the budget is already too small. The debit itself decides
+    later.
+    """
+    if account is not None:
+        account.ledger.check(epsilon=epsilon, delta=delta, dataset=account.dataset, event=event)
+
+
 @contextmanager
 def spending(
-    account: Account | None, epsilon: float, delta: float, mechanism: str, stacklevel: int = 4
+    account: Account | None,
+    epsilon: float,
+    delta: float,
+    mechanism: str,
+    event: str | None = None,
+    stacklevel: int = 4,
 ) -> Iterator[None]:
     """Debit the account before the block draws noise; if the block fails, the debit stays and the
     error says so.
@@ -46,7 +59,7 @@ def spending(
         return
     ledger = account.ledger
     receipt = ledger.spend(
-        epsilon=epsilon, delta=delta, dataset=account.dataset, mechanism=mechanism, note=account.note
+        epsilon=epsilon, delta=delta, dataset=account.dataset, mechanism=mechanism, note=account.note, event=event
     )
     try:
         yield

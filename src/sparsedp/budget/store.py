@@ -25,35 +25,43 @@ the lock is on the file itself, whatever its name.
 
 Ledgers of version 1 are SQLite files. They are read unchanged, by SQLite, and converted to this
 format, all or nothing, before the first change, so no SQLite journal can take back a debit that was
-made here.
+made here. Files of version 2 stay as they are until something is added that only version 3 has.
+
+What was checked is kept in memory: the same bytes need no second look. They are compared one by one
+at every use.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
-import sqlite3
 import stat
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import LedgerError
 from ..format.container import sync_directory
-from .book import VERSION, Book, Change, DamageError, check_version
+from .book import OLDEST, VERSION, Book, Change, DamageError, check_version
+from .explaining import explained
 from .version1 import SQLITE, of_sqlite
 
 BLOCK = 512  # no disk writes only part of a block
-HEAD = f"sparsedp ledger, version {VERSION}\nDo not edit: each line is sealed.\n".ljust(BLOCK - 1).encode() + b"\n"
+HEADS = {
+    version: f"sparsedp ledger, version {version}\nDo not edit: each line is sealed.\n".ljust(BLOCK - 1).encode()
+    + b"\n"
+    for version in range(OLDEST, VERSION + 1)
+}
+HEAD = HEADS[VERSION]
 FIRST = 3 * BLOCK
 DIGEST = 64
 
@@ -80,16 +88,30 @@ class Mark(NamedTuple):
         return BLOCK * (1 + self.number % 2)
 
 
-START = Mark(0, FIRST, hashlib.sha256(HEAD).hexdigest())
+STARTS = {version: Mark(0, FIRST, hashlib.sha256(head).hexdigest()) for version, head in HEADS.items()}
 
 
-def make(path: Path, timeout: float, *change: str) -> bool:
+@dataclass
+class Checked:
+    """Lines that were checked, the marks of the last ones, and what they say."""
+
+    lines: bytearray
+    ends: list[Mark]
+    book: Book
+
+
+# Ledgers that this process has used, by their paths.
+_checked: dict[Path, Checked] = {}
+_MOST_CHECKED = 8
+
+
+def make(path: Path, timeout: float, changes: list[Change]) -> bool:
     """Create a file with its first data set, whole or not at all; False if a file of that name
     exists by now.
     """
     with _alone(path, timeout):
         try:
-            with _hidden(path, [list(change)]) as (temporary, _):
+            with _hidden(path, changes) as (temporary, _):
                 os.link(temporary, path)  # a link never replaces a file
                 temporary.unlink()
                 sync_directory(path.parent)
@@ -111,8 +133,8 @@ def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
     try:
         with FileIO(temporary, "x+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            line, mark = _line(START, changes)
-            _write(file, HEAD + START.written() + mark.written() + line, 0)
+            line, mark = _line(STARTS[VERSION], changes)
+            _write(file, HEAD + STARTS[VERSION].written() + mark.written() + line, 0)
             _sync(file)
             yield temporary, file
     finally:
@@ -120,22 +142,39 @@ def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
 
 
 @contextmanager
-def transaction(path: Path, timeout: float, *, write: bool) -> Iterator[Book]:
+def transaction(path: Path, timeout: float, *, write: bool, renew: bool = False) -> Iterator[Book]:
     """The checked file, locked against changes by others; committed if the block ends without an
-    exception.
+    exception. `renew` converts files of older versions first.
     """
-    with _alone(path, timeout), _opened(path, timeout, write) as (file, content):
+    with _alone(path, timeout), _opened(path, timeout, write, renew) as (file, content):
         if content.startswith(SQLITE):
             yield of_sqlite(path, timeout)
             return
-        book, mark, is_marked = _check(content, path)
-        yield book
+        checked, is_marked = _check(content, path, _checked.pop(path, None))
+        book, mark = checked.book, checked.ends[-1]
+        try:
+            yield book
+        except BaseException:
+            if not book.changes:
+                _keep(path, checked)
+            raise
         if book.changes:
-            _commit(file, mark, is_marked and len(content) == mark.end, book.changes)
+            line, new = _line(mark, book.changes)
+            _commit(file, mark, is_marked and len(content) == mark.end, line, new)
+            checked.lines += line
+            checked.ends.append(new)
+            book.changes.clear()
+        _keep(path, checked)
 
 
-def _commit(file: FileIO, last: Mark, is_clean: bool, changes: list[Change]) -> None:
-    line, mark = _line(last, changes)
+def _keep(path: Path, checked: Checked) -> None:
+    del checked.ends[:-2]  # no mark is older
+    while len(_checked) >= _MOST_CHECKED:
+        _checked.pop(next(iter(_checked)))
+    _checked[path] = checked
+
+
+def _commit(file: FileIO, last: Mark, is_clean: bool, line: bytes, mark: Mark) -> None:
     try:
         if not is_clean:  # a process was stopped here: a torn line, or a line without its mark
             file.truncate(last.end)
@@ -164,37 +203,47 @@ def _digest(before: str, text: bytes) -> str:
     return hashlib.sha256(before.encode() + text).hexdigest()
 
 
-def _check(content: bytes, path: Path) -> tuple[Book, Mark, bool]:
-    """The contents of a file, the mark of its last whole line, and whether that mark is in the
-    file.
-    """
-    if not content.startswith(HEAD):
-        version = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
-        check_version(path, bool(version), int(version[1]) if version else 0)
+def _check(content: bytes, path: Path, known: Checked | None = None) -> tuple[Checked, bool]:
+    """The contents of a file, and whether the mark of its last whole line is in it."""
+    versions = [version for version, head in HEADS.items() if content.startswith(head)]
+    if not versions:
+        stated = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
+        check_version(path, bool(stated), int(stated[1]) if stated else 0)
         raise DamageError("its head is not as it was written")
+    marks = [mark for at in (1, 2) if (mark := _mark(content[at * BLOCK : (at + 1) * BLOCK], at))]
+    if known is not None and not _continues(content, versions[0], marks, known):
+        known = None
+    if known is None:
+        known = Checked(bytearray(), [STARTS[versions[0]]], Book(versions[0]))
     texts: list[bytes] = []
-    ends = [last := START]
+    ends, last = known.ends, known.ends[-1]
     while (end := content.find(b"\n", last.end) + 1) > 0:
         digest, text = content[last.end : last.end + DIGEST + 1], content[last.end + DIGEST + 1 : end - 1]
-        stated = _digest(last.digest, text)
-        if digest != f"{stated} ".encode():
+        found = _digest(last.digest, text)
+        if digest != f"{found} ".encode():
             break
         texts.append(text)
-        ends.append(last := Mark(last.number + 1, end, stated))
-    marks = [mark for at in (1, 2) if (mark := _mark(content[at * BLOCK : (at + 1) * BLOCK], at))]
-    if not marks or any(mark not in ends[mark.number : mark.number + 1] for mark in marks):
+        ends.append(last := Mark(last.number + 1, end, found))
+    first = ends[0].number
+    if not marks or any(mark not in ends[max(0, mark.number - first) : mark.number - first + 1] for mark in marks):
         raise DamageError("its totals and debits are not those that were written")
     newest = max(mark.number for mark in marks)
     if len(marks) == 1 and last.number == newest:  # the other mark may have been for a line that is gone
         raise DamageError("one of its marks is damaged")
-    book = Book()
     try:
         for changes in json.loads(b"[" + b",".join(texts) + b"]"):
             for change in changes:
-                book.apply(change)
+                known.book.apply(change)
     except (ValueError, TypeError, RecursionError) as error:
         raise DamageError(str(error)) from error
-    return book, last, newest == last.number
+    known.lines += content[FIRST + len(known.lines) : last.end]
+    return known, newest == last.number
+
+
+def _continues(content: bytes, version: int, marks: list[Mark], known: Checked) -> bool:
+    """Whether a file begins with lines that were checked before, and none of its marks is older."""
+    same = version == known.book.version and content.startswith(known.lines, FIRST)
+    return same and all(mark.number >= known.ends[0].number for mark in marks)
 
 
 def _mark(block: bytes, at: int) -> Mark | None:
@@ -217,12 +266,12 @@ def _alone(path: Path, timeout: float) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[FileIO, bytes]]:
+def _opened(path: Path, timeout: float, write: bool, renew: bool) -> Iterator[tuple[FileIO, bytes]]:
     """An existing file, locked, with this name and no other, and its contents; version 1 only for
     reading.
     """
     end = time.monotonic() + timeout
-    with _explained(path, timeout, write):
+    with explained(path, timeout, write):
         while True:
             try:
                 _check_kind(path, os.stat(path))  # opening a pipe would wait for its other end
@@ -237,10 +286,12 @@ def _opened(path: Path, timeout: float, write: bool) -> Iterator[tuple[FileIO, b
                     continue
                 _check_names(path, file)
                 start = file.read(BLOCK)
-                if not (write and start.startswith(SQLITE)):
-                    yield file, start + file.readall() if start == HEAD else start  # anything else may be large
+                is_old = start.startswith(SQLITE) or (renew and start != HEAD and start in HEADS.values())
+                content = start + file.readall() if start in HEADS.values() else start  # anything else may be large
+                if not (write and is_old):
+                    yield file, content
                     return
-                _convert(path, file, timeout)
+                _convert(path, file, content, timeout)
 
 
 def _missing(path: Path) -> FileNotFoundError:
@@ -305,48 +356,18 @@ def _sync(file: FileIO) -> None:
         fcntl.fcntl(file, _FULL_SYNC)
 
 
-@contextmanager
-def _explained(path: Path, timeout: float, write: bool) -> Iterator[None]:
-    """Turn errors of the operating system and of SQLite into `LedgerError`."""
-    damaged = "is not a ledger, or is damaged; restore it, and count every release since then as spent"
-    locked = f"stayed locked for {timeout:g} s; try again when other processes are done with it"
-    access = "written; make the file and its directory writable" if write else "read; make the file readable"
-    full = "cannot grow; make room on its disk"
-    broken = "cannot be read or written; check its disk"
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:  # our own message
-            raise
-        numbers = {
-            **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), f"cannot be {access}"),
-            **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), full),
-            **dict.fromkeys((errno.EAGAIN, errno.EWOULDBLOCK), locked),
-            errno.EBUSY: "cannot be replaced, which a change of format needs; mount its directory, not the file alone",
-        }
-        raise LedgerError(f"{path} {numbers.get(error.errno, broken)} ({error.strerror})") from error
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite quotes damaged names in its messages
-        opening = "cannot be opened, or has no journal; make the file and its directory writable"
-        signs = {"locked": locked, "readonly": f"cannot be {access}", "unable to open": opening, "is full": full}
-        fixes = [fix for sign, fix in {**signs, "I/O": broken, "": damaged}.items() if sign in str(error)]
-        raise LedgerError(f"{path} {fixes[0]} ({error})") from error
-    except DamageError as damage:
-        raise LedgerError(f"{path} {damaged} ({damage})") from damage
-
-
-def _convert(path: Path, file: FileIO, timeout: float) -> None:
-    """Replace a locked file of version 1 by a file of this format."""
-    book = of_sqlite(path, timeout, close=True)
+def _convert(path: Path, file: FileIO, content: bytes, timeout: float) -> None:
+    """Replace a locked file of an older version by a file of the newest."""
+    is_sqlite = content.startswith(SQLITE)
+    book = of_sqlite(path, timeout, close=True) if is_sqlite else _check(content, path)[0].book
     about, real = os.fstat(file.fileno()), path.resolve()
-    changes: list[Change] = [["budget", name, *budget] for name, budget in book.budgets.items()]
-    changes += [["debit", *entry[:-1]] for entry in book.entries.values()]
-    changes += [["released", entry[0], entry[-1]] for entry in book.entries.values() if entry[-1] is not None]
-    with _hidden(real, changes) as (temporary, new):
+    with _hidden(real, list(book.all_changes())) as (temporary, new):
         try:
             os.fchown(new.fileno(), about.st_uid, about.st_gid)
         except PermissionError as error:
             raise LedgerError(
-                f"{path} has version 1 and belongs to another user, who must make the next change, which converts it"
+                f"{path} has version {1 if is_sqlite else book.version} and belongs to another user, who must make the "
+                "next change, which converts it"
             ) from error
         os.fchmod(new.fileno(), stat.S_IMODE(about.st_mode))
         _sync(new)

@@ -10,7 +10,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from .book import VERSION, Book, DamageError, check_version
+from .book import OLDEST, VERSION, Book, DamageError, check_version
 
 SQLITE = b"SQLite format 3\0"
 SQLITE_APPLICATION = 0x73644C31
@@ -53,4 +53,14 @@ def _check(connection: sqlite3.Connection, path: Path) -> Book:
         digest.update(json.dumps(row, default=repr).encode())  # damage can turn text into bytes
     if connection.execute("SELECT sha256 FROM seal").fetchall() != [(digest.hexdigest(),)]:
         raise DamageError("its totals and debits are not those that were written, or it lost its journal")
-    return Book({name: tuple(budget) for name, *budget in budgets}, {entry[0]: entry for entry in entries})
+    book = Book(OLDEST)
+    try:
+        for budget in budgets:
+            book.apply(["budget", *budget])
+        for *debit, released in entries:
+            book.apply(["debit", *debit])
+            if released is not None:
+                book.apply(["released", debit[0], released])
+    except (ValueError, TypeError) as error:
+        raise DamageError(str(error)) from error
+    return book

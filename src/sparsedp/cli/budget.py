@@ -1,4 +1,4 @@
-"""Commands for the budget: ledger create, ledger show."""
+"""Commands for the budget: ledger create, show, plan, upgrade."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .app import Delta, Epsilon, Json, Quiet, app, say, show
+from .app import Delta, Epsilon, Json, Quiet, app, number, say, show
 
 if TYPE_CHECKING:
+    from ..budget.balance import Balance
     from ..budget.ledger import Ledger
     from ..budget.spending import Account
 
@@ -20,6 +21,32 @@ app.add_typer(ledger_app, name="ledger")
 
 LedgerFile = Annotated[Path, typer.Argument(help="The ledger: one file, private to the owner of the data.")]
 Dataset = Annotated[str, typer.Option("--dataset", help="The data set that the budget belongs to.")]
+
+
+Accounting = Annotated[
+    str,
+    typer.Option(
+        "--accounting",
+        help="How releases add up: basic (ε and δ are added) or pld (by privacy loss distributions; needs δ > 0).",
+        metavar="basic|pld",
+    ),
+]
+
+ASSUMES = (
+    "This total holds if the ε and δ of no release, nor the bounds on its users, were chosen by what earlier ones "
+    "published."
+)
+
+
+def renewed(per: str) -> str:
+    """What a budget per period does not promise."""
+    own = f"Every {per} has a budget of its own: the guarantee is for the releases of one {per}"
+    return f"{own}, and those of several add up."
+
+
+def assumed(balance: Balance) -> list[str]:
+    """What must be true for a balance to be the whole story."""
+    return ([ASSUMES] if balance.accounting == "pld" else []) + ([renewed(balance.per)] if balance.per else [])
 
 
 def open_ledger(path: Path) -> Ledger:
@@ -37,19 +64,27 @@ def creation(path: Path, dataset: str = "default") -> str:
     return f"sparsedp ledger create {shlex.quote(str(path))}{name} --epsilon TOTAL"
 
 
-def check_budget(account: Account, epsilon: float, delta: float) -> None:
+def check_budget(account: Account, epsilon: float, delta: float, event: str | None = None) -> None:
     """Refuse before the work if the budget is already too small. The debit itself decides later."""
+    from ..budget.spending import check_affordable
+    from ..errors import BudgetError
+
+    accounting_of(account)
+    try:
+        check_affordable(account, epsilon, delta, event)
+    except BudgetError as error:
+        raise BudgetError(f"{account.ledger.path}: {error}. The table was not read") from error
+
+
+def accounting_of(account: Account) -> str:
+    """How the debits of an account are composed; the error for a data set without a budget shows the
+    command that creates one.
+    """
     from ..errors import BudgetError
 
     for balance in account.ledger.datasets():
-        if balance.dataset != account.dataset:
-            continue
-        if epsilon > balance.left_epsilon or delta > balance.left_delta:
-            left = f"ε = {balance.left_epsilon:g}, δ = {balance.left_delta:g}"
-            raise BudgetError(
-                f"{account.ledger.path} has {left} left; ask for less. The table was not read, nothing was spent"
-            )
-        return
+        if balance.dataset == account.dataset:
+            return balance.accounting
     fix = creation(account.ledger.path, account.dataset)
     raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one with: {fix}")
 
@@ -60,47 +95,101 @@ def create(
     epsilon: Epsilon,
     delta: Delta = Fraction(0),
     dataset: Dataset = "default",
+    accounting: Accounting = "basic",
+    per: Annotated[
+        str | None,
+        typer.Option(
+            "--per",
+            help="A new budget for every calendar day, week or month (UTC): the guarantee is then for the releases of "
+            "one period only.",
+            metavar="day|week|month",
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Give a data set its total ε and δ, for all releases together.
 
     A total never changes. One file may hold the budgets of several data sets.
+
+    With --accounting pld, many releases cost less than the sum of their ε. It needs δ > 0, and it
+    assumes that the ε and δ of a release, and the bounds on its users, are not chosen by what earlier
+    releases published (what suggest publishes is taken care of).
     """
     from ..budget.ledger import Ledger
 
-    Ledger.create(path, epsilon=float(epsilon), delta=float(delta), dataset=dataset)
-    say(f"{path}: data set {dataset!r} may spend ε = {float(epsilon):g}, δ = {float(delta):g} in all", quiet)
+    Ledger.create(path, epsilon=float(epsilon), delta=float(delta), dataset=dataset, accounting=accounting, per=per)
+    time = "in all" if per is None else f"every {per} (UTC)"
+    say(f"{path}: data set {dataset!r} may spend ε = {float(epsilon):g}, δ = {float(delta):g} {time}", quiet)
+    if accounting == "pld":
+        say(ASSUMES, quiet)
+    if per is not None:
+        say(renewed(per), quiet)
 
 
 @ledger_app.command("show")
 def show_ledger(path: LedgerFile, json: Json = False) -> None:
-    """Show what was spent on what, and what is left."""
+    """Show what was spent on what, what it costs together, and what is left."""
     ledger = open_ledger(path)
     balances, entries = ledger.datasets(), ledger.entries()
     if json:
-        show(
-            {
-                "datasets": [
-                    {
-                        "dataset": balance.dataset,
-                        "epsilon": balance.epsilon,
-                        "delta": balance.delta,
-                        "left_epsilon": balance.left_epsilon,
-                        "left_delta": balance.left_delta,
-                        "created": balance.created,
-                    }
-                    for balance in balances
-                ],
-                "entries": [vars(entry) for entry in entries],
-            }
-        )
+        datasets = [vars(balance) | {"assumes": assumed(balance)} for balance in balances]
+        show({"datasets": datasets, "entries": [vars(entry) for entry in entries]})
         return
     for balance in balances:
         left = f"ε = {balance.left_epsilon:g}, δ = {balance.left_delta:g}"
-        print(f"{balance.dataset}: {left} left of ε = {balance.epsilon:g}, δ = {balance.delta:g}")
+        period = f" for {balance.per} {balance.period}" if balance.per else ""
+        print(f"{balance.dataset}: {left} left of ε = {balance.epsilon:g}, δ = {balance.delta:g}{period}")
+        if balance.accounting == "pld":
+            releases = "1 release costs" if balance.releases == 1 else f"{balance.releases:,} releases cost"
+            sums = f"ε = {balance.spent_epsilon:g}, δ = {balance.spent_delta:g}"
+            print(f"  {releases} ε = {balance.composed_epsilon:.6g} together at that δ; added up, {sums}")
+        for words in assumed(balance):
+            print(f"  {words}")
         for entry in entries:
             if entry.dataset == balance.dataset:
                 what = f"{entry.mechanism} {entry.note}".strip() + (
                     "" if entry.released else "  (debited, not finished)"
                 )
                 print(f"  {entry.id:>4}  {entry.time}  ε = {entry.epsilon:g}, δ = {entry.delta:g}  {what}")
+
+
+@ledger_app.command("plan")
+def plan_ledger(
+    path: LedgerFile,
+    epsilon: Annotated[
+        Fraction | None,
+        typer.Option("--epsilon", "-e", help="The ε of a release; by default the last one.", parser=number),
+    ] = None,
+    delta: Delta = Fraction(0),
+    dataset: Dataset = "default",
+    json: Json = False,
+) -> None:
+    """Show how many more releases like the last one fit, or with a given ε and δ."""
+    from ..budget.balance import MOST_PLANNED
+    from ..errors import ParameterError
+
+    if epsilon is None and delta:
+        raise ParameterError("epsilon must be given with delta; give neither for releases like the last one")
+    ledger = open_ledger(path)
+    outlook = ledger.plan(epsilon=None if epsilon is None else float(epsilon), delta=float(delta), dataset=dataset)
+    if json:
+        show(vars(outlook))
+        return
+    like = "" if outlook.mechanism is None else f", like the last one ({outlook.mechanism or 'no mechanism'}),"
+    many = f"{outlook.more:,}" + (" or more" if outlook.more == MOST_PLANNED else "")
+    noun = "release" if outlook.more == 1 else "releases"
+    verb = "fits" if outlook.more == 1 else "fit"
+    period = f" in {outlook.period}" if outlook.period else ""
+    print(f"{many} more {noun} of ε = {outlook.epsilon:g}, δ = {outlook.delta:g}{like} {verb}{period}")
+
+
+@ledger_app.command("upgrade")
+def upgrade(path: LedgerFile, accounting: Accounting, dataset: Dataset = "default", quiet: Quiet = False) -> None:
+    """Compose all debits of a data set by privacy loss distributions from now on.
+
+    The total and the debits stay as they are. There is no way back.
+    """
+    ledger = open_ledger(path)
+    ledger.upgrade(accounting=accounting, dataset=dataset)
+    say(f"{path}: the releases of data set {dataset!r}, past and future, are composed from now on", quiet)
+    say(ASSUMES, quiet)

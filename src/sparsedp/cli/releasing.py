@@ -123,12 +123,11 @@ def release(
     from ..counting.suggesting import Spending, check_user, suggested_for
     from ..planning.drafts import draft
     from ..planning.request import Request
-    from .budget import check_budget, open_ledger
+    from ..privacy.events import DECIDES
+    from .budget import accounting_of, check_budget, open_ledger
 
     _check_output(output, force, parts)
     account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
-    if account is not None:
-        check_budget(account, float(epsilon), float(delta))
     budget = None
     if max_keys_per_user == AUTO:
         budget = Spending.of(float(epsilon), float(delta))
@@ -141,6 +140,12 @@ def release(
         check_user(counting)
     options = {"options": mechanism_options(option)}
     drafted = draft(Request.of(asked | counting.bounds | options))
+    if account is not None and budget is None:
+        check_budget(account, drafted.problem.epsilon, drafted.problem.delta, drafted.event)
+    elif account is not None and budget is not None:
+        # Both add up to ε and δ. Composed they may cost less, which depends on the bound.
+        whole = accounting_of(account) == "basic"
+        check_budget(account, *((budget.epsilon, budget.delta) if whole else (budget.spent, 0.0)), DECIDES)
     if user is None:
         say("no --user: every row counts as a separate user", quiet)
     if dry_run:

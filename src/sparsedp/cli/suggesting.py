@@ -78,6 +78,7 @@ def suggest(
     from ..budget.spending import Account
     from ..counting.request import Counting
     from ..counting.suggesting import Spending, suggested_for
+    from ..privacy.events import DECIDES
     from .budget import check_budget, open_ledger
 
     if plot is not None:
@@ -88,7 +89,7 @@ def suggest(
     budget = Spending.of(float(epsilon), float(delta), float(share))
     account = None if ledger is None else Account(open_ledger(ledger), dataset, "suggest")
     if account is not None:
-        check_budget(account, budget.spent, 0.0)
+        check_budget(account, budget.spent, 0.0, DECIDES)
     wanted = {"mechanism": mechanism, "noise": noise}
     made = suggested_for(source, counting, budget, wanted, account)
     show(as_json(made)) if json else print(made, flush=True)  # first: it is paid for, whatever becomes of the plot

@@ -21,7 +21,7 @@ from .key_columns import KeySource
 from .opening import opened, run
 from .request import AUTO, Counting
 from .sql import Query
-from .suggesting import Spending, habits, predicted_noises, suggested
+from .suggesting import Spending, check_choice, habits, predicted_noises, suggested
 
 
 def count(
@@ -120,6 +120,7 @@ def count(
     counting = Counting.of(asked | {"max_keys_per_user": 1})
     budget = Spending.of(epsilon, delta)
     account = None if ledger is None else account_of(ledger, dataset)
+    check_choice(account, budget)
     noises = predicted_noises(counting, budget, {})
     with opened(source, counting) as query:
         chosen = suggested(habits(query), budget, noises, account)

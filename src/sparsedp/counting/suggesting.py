@@ -24,10 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .._util.plotting import new_figure
-from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
+from ..budget.book import BASIC
+from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, check_affordable, spending
 from ..errors import ParameterError
 from ..planning.drafts import predicted_noise
 from ..planning.request import Request
+from ..privacy.events import DECIDES
 from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, float_up, precise, to_decimal
 from ..privacy.neighbours import HEADROOM
 from ..privacy.numbers import check_epsilon, positive_fraction
@@ -195,14 +197,28 @@ def suggested_for(
     source: object, counting: Counting, budget: Spending, asked: Mapping[str, Any], account: Account | None
 ) -> Suggestion:
     """The suggestion for a table and parameters that have been checked."""
+    check_affordable(account, budget.spent, 0.0, DECIDES)
     noises = predicted_noises(counting, budget, asked)
     with opened(source, counting) as query:
         return suggested(habits(query), budget, noises, account)
 
 
+def check_choice(account: Account | None, budget: Spending) -> None:
+    """Refuse before any data is read if a choice and the release after it cost more than is left.
+
+    Both add up to ε and δ. Composed they may cost less, which depends on the bound: then only the
+    choice itself is checked.
+    """
+    if account is None:
+        return
+    adds_up = any(own.dataset == account.dataset and own.accounting == BASIC for own in account.ledger.datasets())
+    whole = (budget.epsilon, budget.delta) if adds_up else (budget.spent, 0.0)
+    check_affordable(account, *whole, DECIDES)
+
+
 def suggested(habits: Habits, budget: Spending, noises: Sequence[float], account: Account | None) -> Suggestion:
     """The suggestion from the habits of users."""
-    with spending(account, budget.spent, 0.0, LABEL):
+    with spending(account, budget.spent, 0.0, LABEL, DECIDES):
         published = publish(*habits, budget, fresh_randomness())
     return choose(*published, budget, noises)
 

@@ -137,10 +137,13 @@ def _number_ratio(user: UserBounds, goal: Goal, keys: int, variance: float, delt
 
 def noise_delta(epsilon: float, user: UserBounds, counts: CutGaussian, number: CutGaussian | None) -> float:
     """The δ of the noise on counts, and on their number if that is published, at this ε."""
-    moves = [Moved(counts, user.keys, user.per_key)]
-    if number is not None:
-        moves.append(Moved(number, 1, user.number_shift))
-    return composed_delta(epsilon - user.keys * DRAWING_LOSS, moves)
+    return composed_delta(epsilon - user.keys * DRAWING_LOSS, moves_of(user, counts, number))
+
+
+def moves_of(user: UserBounds, counts: CutGaussian, number: CutGaussian | None) -> tuple[Moved, ...]:
+    """What a user moves: the counts of keys, and their number if that is published."""
+    of_counts = Moved(counts, user.keys, user.per_key)
+    return (of_counts,) if number is None else (of_counts, Moved(number, 1, user.number_shift))
 
 
 def _tail_quantile(chance: float) -> float:

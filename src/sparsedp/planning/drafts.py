@@ -13,6 +13,7 @@ from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..mechanisms import Plan, Problem, Sizing, check_options, create_plan, mechanism_named
+from ..mechanisms.losing import event_of
 from ..privacy.randomness import Randomness
 from .choosing import PREFERRED, SMALLER, choose_mechanism, on_its_grid, weighed, with_noise
 from .request import Request
@@ -34,6 +35,12 @@ class Draft:
     def label(self) -> str:
         """The mechanism, as recorded in the ledger."""
         return f"{self.name} or {SMALLER}" if self.undecided else self.name
+
+    @cached_property
+    def event(self) -> str | None:
+        """What the release will lose, as the ledger records it, if more is known than ε and δ."""
+        event = event_of(mechanism_named(self.name), self.problem, self.ready)
+        return None if event is None else event.written()
 
     @cached_property
     def plan(self) -> Plan:

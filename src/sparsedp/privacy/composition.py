@@ -77,37 +77,57 @@ def _least_before(values: Floats, by: int) -> Floats:
     return least
 
 
-def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
-    """The δ of one or two kinds of draws together, rounded up.
-
-    The slopes of two kinds must be multiples of one another, so that the loss is a function of one
-    whole number.
+@dataclass(frozen=True)
+class SumLosses:
+    """A bound on the losses of draws together: slope·y + centre has a mass of at most
+    e^log_constant·exp(-y²/(2·variance)), for all whole y, and `rounding` is a δ beside that.
     """
-    if len(moves) not in (1, 2):
-        raise ValueError(f"there must be one or two kinds of draws, got {len(moves)}")
-    first = moves[0]
-    log_constant, slope = first.log_constant, first.slope
-    variance = first.draws * first.law.variance  # of the whole number that decides the loss
-    if len(moves) == 2:
-        second = moves[1]
-        slope = min(first.slope, second.slope)
-        a, b = first.slope / slope, second.slope / slope
-        if a.denominator != 1 or b.denominator != 1:
-            raise ValueError("the slopes of two kinds of draws must be multiples of one another")
-        other = second.draws * second.law.variance
-        both = a * a * variance + b * b * other
-        inner = float(variance * other / both)
-        if inner < 1:
-            raise ParameterError("this noise is too small to be composed; use noise='geometric'")
-        log_constant += second.log_constant + math.log(2 * math.pi * inner) / 2
-        log_constant += math.log1p(3 * math.exp(-2 * math.pi**2 * inner))
-        variance = both
-    if log_constant > _NEGLIGIBLE:  # nothing is known of laws that are so coarse, or draws so many
+
+    slope: Fraction
+    centre: Fraction
+    variance: Fraction
+    log_constant: float
+    rounding: float
+
+    @classmethod
+    def of(cls, moves: Sequence[Moved]) -> SumLosses:
+        """The losses of one or two kinds of draws.
+
+        The slopes of two kinds must be multiples of one another, so that the loss is a function of
+        one whole number.
+        """
+        if len(moves) not in (1, 2):
+            raise ValueError(f"there must be one or two kinds of draws, got {len(moves)}")
+        first = moves[0]
+        log_constant, slope = first.log_constant, first.slope
+        variance = first.draws * first.law.variance  # of the whole number that decides the loss
+        if len(moves) == 2:
+            second = moves[1]
+            slope = min(first.slope, second.slope)
+            a, b = first.slope / slope, second.slope / slope
+            if a.denominator != 1 or b.denominator != 1:
+                raise ValueError("the slopes of two kinds of draws must be multiples of one another")
+            other = second.draws * second.law.variance
+            both = a * a * variance + b * b * other
+            inner = float(variance * other / both)
+            if inner < 1:
+                raise ParameterError("this noise is too small to be composed; use noise='geometric'")
+            log_constant += second.log_constant + math.log(2 * math.pi * inner) / 2
+            log_constant += math.log1p(3 * math.exp(-2 * math.pi**2 * inner))
+            variance = both
+        centre = sum((move.squared for move in moves), Fraction(0)) / 2
+        return cls(slope, centre, variance, log_constant, sum(move.rounding for move in moves))
+
+
+def composed_delta(epsilon: float, moves: Sequence[Moved]) -> float:
+    """The δ of one or two kinds of draws together, rounded up."""
+    losses = SumLosses.of(moves)
+    if losses.log_constant > _NEGLIGIBLE:  # nothing is known of laws that are so coarse, or draws so many
         return 1.0
-    centre = sum((move.squared for move in moves), Fraction(0)) / 2
-    exceeding = _expected_excess(float((Fraction(epsilon) - centre) / slope), float(slope), float(variance))
-    rounding = sum(move.rounding for move in moves)
-    return GUARD * (GUARD * exceeding * math.exp(log_constant) + rounding)
+    slope = losses.slope
+    start = float((Fraction(epsilon) - losses.centre) / slope)
+    exceeding = _expected_excess(start, float(slope), float(losses.variance))
+    return GUARD * (GUARD * exceeding * math.exp(losses.log_constant) + losses.rounding)
 
 
 def naming_delta(epsilon: float, moved: Moved, named: float, both_ways: bool, enough: float = 0.0) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, spending
+from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, check_affordable, spending
 from ..errors import OverloadWarning
 from ..format.description import format_of
 from ..format.files import check_new, finish_parts, new_directory, write_part
@@ -137,12 +137,14 @@ def publish(
     drafted: Draft, counts: CountsLike, kinds: tuple[ColumnKind, ...], path: Path | None, account: Account | None
 ) -> Release:
     """Read the data, debit the account, build the release, and write it if there is a path."""
+    problem, event = drafted.problem, None if account is None else drafted.event
+    check_affordable(account, problem.epsilon, problem.delta, event)
     data = _Data.read(counts, kinds, drafted)
     if path is not None:
-        check_new(path, drafted.problem.parts)
+        check_new(path, problem.parts)
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
     # spent.
-    with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label, stacklevel=5):
+    with spending(account, problem.epsilon, problem.delta, drafted.label, event, stacklevel=5):
         return _build(drafted, data, path)
 
 

@@ -268,11 +268,16 @@ class GaussianStage:
         """The δ for the worst split of a user's keys into shared and new ones, rounded up by 1 % or
         to `enough`.
         """
+        # Neighbours may each have keys that the other one lacks, whatever their signs.
+        return naming_delta(epsilon, Moved(self.noise, self.keys, self.per_key), self.named, True, enough)
+
+    @property
+    def named(self) -> float:
+        """P[a key that a neighbour lacks is stored], at most."""
         named = self.noise.at_least(self.threshold - self.per_key)
         if self.signed:
             named += self.noise.at_least(self.threshold + self.per_key)
-        # Neighbours may each have keys that the other one lacks, whatever their signs.
-        return naming_delta(epsilon, Moved(self.noise, self.keys, self.per_key), float(named), True, enough)
+        return float(named)
 
     def select(
         self, ids: Words, counts: Counts, randomness: Randomness, partition: Partition = WHOLE, part: int = 0

@@ -50,6 +50,19 @@ def test_a_gaussian_release_is_the_local_one_bit_for_bit(
     assert sparsedp.spark.plan(df, **counting, **options).problem.gaussian
 
 
+def test_the_ledger_gets_the_law_that_it_gets_locally(df: Any, frame: pd.DataFrame, tmp_path: Path) -> None:
+    ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=5, delta=1e-6, accounting="pld")
+    counting: dict[str, Any] = {"key": "url", "user": "user", "max_keys_per_user": 20}
+    options: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-8, "noise": "gaussian", "parts": PARTS, "ledger": ledger}
+    sparsedp.spark.release(df, **counting, path=tmp_path / "r", **options)
+    sparsedp.release(sparsedp.count(frame, **counting), **options)
+    spark, local = ledger.entries()
+    assert spark.event is not None
+    assert spark.event == local.event
+    with pytest.raises(sparsedp.BudgetError, match="nothing was spent"):  # before a job is run
+        sparsedp.spark.release(df, **counting, path=tmp_path / "s", **options | {"epsilon": 9.0})
+
+
 def test_noise_is_chosen_as_locally(df: Any) -> None:
     # Catches a request that loses the bounds of a user on its way, and then plans geometric noise.
     for keys in (1, 100):

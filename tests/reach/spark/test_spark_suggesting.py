@@ -63,3 +63,17 @@ def test_auto_needs_users_and_is_refused_by_plan(df: Any, tmp_path: Path) -> Non
         sparsedp.spark.release(df, **options, path=tmp_path / "r")
     with pytest.raises(ParameterError, match="suggest"):
         sparsedp.spark.plan(df, **options, user="user")
+
+
+def test_the_ledger_gets_the_law_of_the_bound_that_was_chosen(df: Any, tmp_path: Path) -> None:
+    # Catches the event of the draft for one key, which would state a much smaller loss.
+    ledger = Ledger.create(tmp_path / "l.db", epsilon=9, delta=1e-6)
+    options: dict[str, Any] = {"key": "url", "user": "user", "max_keys_per_user": "auto", "epsilon": 2, "delta": 1e-6}
+    with reproducible_for_tests(8):
+        built = sparsedp.spark.release(df, **options, noise="gaussian", path=tmp_path / "r", parts=PARTS, ledger=ledger)
+    bound = built.plan.problem.contribution
+    assert bound is not None
+    assert bound.keys > 1
+    event = ledger.entries()[1].event
+    assert event is not None
+    assert event.startswith(f"gaussian: {bound.keys} draws by 1 ")

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, spending
+from ...budget.spending import DEFAULT_DATASET, LedgerLike, account_of, check_affordable, spending
 from ...counting.executors import check_executors
 from ...counting.request import AUTO, Counting
 from ...counting.spark_habits import spark_habits
 from ...counting.spark_rows import INTEGER_TYPES, Query, ids_of, rows_by_part, sum_by_key
-from ...counting.suggesting import Spending, predicted_noises, suggested
+from ...counting.suggesting import Spending, check_choice, predicted_noises, suggested
 from ...errors import ParameterError
 from ...format import files
 from ...format.description import format_of, part_name
@@ -109,6 +109,10 @@ def release(
     target, parts = Path(path).absolute(), drafted.problem.parts
     files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
+    if budget is not None:
+        check_choice(account, budget)
+    elif account is not None:
+        check_affordable(account, drafted.problem.epsilon, drafted.problem.delta, drafted.event)
     own_domain = None if drafted.problem.hashed else drafted.problem.domain
     check_executors(df)
     named = drafted.problem.keep_keys
@@ -120,7 +124,8 @@ def release(
     space = query.described(KeySpace.draw(own_domain, randomness))
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
     # spent.
-    with spending(account, drafted.problem.epsilon, drafted.problem.delta, drafted.label):
+    problem, event = drafted.problem, None if account is None else drafted.event
+    with spending(account, problem.epsilon, problem.delta, drafted.label, event):
         partition = drafted.draw_partition(randomness)
         with rows_by_part(query, space, partition, drafted.sizing is not None, named) as shares:
             cluster = _Cluster(shares, query.asked.unit, parts, space if named else None)

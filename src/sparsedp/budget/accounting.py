@@ -1,0 +1,262 @@
+"""What releases cost together, by their privacy loss distributions: upper bounds only.
+
+Debits with the same numbers are one group with a measure of its own in closed form
+(`losses.py`); groups are composed by `dp-accounting`, whose transforms are charged their rounding
+errors. Nothing here draws on how debits were ordered. Proof: docs/privacy.md, "Accounting over
+releases". Exact test: tests/budget/test_accounting.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache, reduce
+from importlib.util import find_spec
+from typing import Any, NamedTuple, TypeAlias
+
+from ..errors import LedgerError, MissingDependencyError
+from ..privacy.composition import GUARD
+from ..privacy.events import DECIDES, GaussianEvent
+from .losses import NUDGE, Gaussian, Pure, on_grid
+
+LEAST_DELTA = 1e-10  # below, the rounding errors of transforms would take too large a share
+POINTS = 1 << 15  # of the grid, about
+MANY = 24  # from so many groups on, pure ones are merged, and their composition is kept
+MOST_LAWS = 64  # of Gaussian noise; others count by their ε and δ
+_ADDED = 0.004  # of the variance: what merging groups may add
+_TAILS, _ERRORS = 1e-5, 1e-3  # shares of δ: for what transforms cut off, and for their errors
+_LEAST_REACH = 1e-30
+# A transform of N numbers has at most this many roundings for each halving of N, per output.
+_ROUNDINGS, _UNIT = 10, 2.0**-53
+
+
+class Debit(NamedTuple):
+    """What a release lost: ε and δ as decimals, and the event that says more, or an empty text."""
+
+    epsilon: str
+    delta: str
+    event: str
+
+
+Group: TypeAlias = Pure | Gaussian
+
+
+def check_available() -> None:
+    """`MissingDependencyError` unless the package for composing is there."""
+    if find_spec("dp_accounting") is None:
+        raise MissingDependencyError(
+            "accounting by privacy loss distributions needs dp-accounting: pip install 'sparsedp[accounting]'"
+        )
+
+
+@lru_cache(maxsize=256)
+def event_of(debit: Debit) -> GaussianEvent | None:
+    """The event of a debit, or `LedgerError` if it states less than the debit's own ε and δ."""
+    if debit.event in ("", DECIDES):
+        return None
+    event = GaussianEvent.read(debit.event)
+    if not event.covers(float(debit.epsilon), float(debit.delta)):
+        raise LedgerError(
+            f"an event must state at least ε = {debit.epsilon}, δ = {debit.delta} of its release, got {debit.event!r}"
+        )
+    return event
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A measure of losses on a grid, whose true masses differ by at most `error` in all."""
+
+    pmf: Any  # of dp-accounting
+    mass: float  # in all, at least 1
+    norm: float  # the root of the sum of their squares
+    cut: float  # what was moved to infinity
+    error: float
+
+    @classmethod
+    def of(cls, group: Group, step: float, tail: float) -> Composed:
+        """The measure of a group."""
+        from dp_accounting.pld.pld_pmf import DensePLDPmf
+
+        losses, masses, missing = group.losses()
+        lower, placed, above = on_grid(losses, masses, step, tail)
+        pmf = DensePLDPmf(step, lower, placed, above + missing, True)
+        mass, norm = float(placed.sum()), math.sqrt(float((placed**2).sum()))
+        return cls(pmf, max(1.0, GUARD * mass), GUARD * norm, above + missing, 0.0)
+
+    def then(self, other: Composed, tail: float) -> Composed:
+        """Both together. The error is that of three transforms (Higham 2002, Theorem 24.2)."""
+        pmf = self.pmf.compose(other.pmf, tail)
+        size = self.pmf.size + other.pmf.size
+        norm = GUARD * min(self.mass * other.norm, self.norm * other.mass)
+        transforms = self.mass * other.norm + self.norm * other.mass + norm
+        made = math.sqrt(size) * _ROUNDINGS * _UNIT * math.ceil(math.log2(size) + 1) * transforms
+        error = GUARD * (self.error * other.mass + other.error * self.mass + made)
+        return Composed(pmf, GUARD * self.mass * other.mass, norm, self.cut + other.cut + tail, error)
+
+    @property
+    def _factor(self) -> float:
+        """dp-accounting composes what is at infinity as if all masses were 1 in all."""
+        return GUARD * self.mass * (1 + 2 * self.cut)
+
+    def delta_at(self, epsilon: float) -> float:
+        """The δ at this ε, rounded up."""
+        below = epsilon * (1 - NUDGE)  # a float may be above the decimal that it stands for
+        return float(self._factor * self.pmf.get_delta_for_epsilon(below) + GUARD * self.error)
+
+    def epsilon_at(self, delta: float) -> float:
+        """An ε whose δ is at most this; infinite if there is none."""
+        least = (delta - GUARD * self.error) / self._factor
+        epsilon = float(self.pmf.get_epsilon_for_delta(least)) if least > 0 else math.inf
+        while epsilon < math.inf and self.delta_at(epsilon) > delta:
+            epsilon = epsilon * (1 + 1e-9) + 1e-12
+        return epsilon
+
+
+class Together(NamedTuple):
+    """The losses of debits on a grid with this step, and what adds up beside them."""
+
+    losses: Composed | None
+    step: float
+    plain: Fraction = Fraction(0)  # δ of all debits, but for their losses
+    decided: Fraction = Fraction(0)  # ε of debits that decide about others
+
+    @classmethod
+    def of(cls, debits: Counter[Debit], delta: float) -> Together:
+        """The debits, composed from the narrowest to the widest."""
+        groups, plain, decided = _grouped(debits)
+        if not groups:
+            return cls(None, 1.0, plain, decided)
+        step, tail = _step(groups, delta), _TAILS * delta / (2 * len(groups))
+        each = [Composed.of(group, step, tail) for group in groups]
+        while len(each) > 1:
+            each.sort(key=lambda losses: int(losses.pmf.size))  # most transforms are short then
+            pairs = [each[at : at + 2] for at in range(0, len(each), 2)]
+            each = [reduce(lambda first, second: first.then(second, tail), pair) for pair in pairs]
+        return cls(each[0], step, plain, decided)
+
+    def then(self, debits: Counter[Debit], delta: float) -> Together:
+        """These and a few more, on the same grid."""
+        groups, plain, decided = _grouped(debits)
+        tail, losses = _TAILS * delta / 1000, self.losses
+        for group in groups:
+            more = Composed.of(group, self.step, tail)
+            losses = more if losses is None else losses.then(more, tail)
+        return Together(losses, self.step, self.plain + plain, self.decided + decided)
+
+    @property
+    def error(self) -> float:
+        """The error of the transforms."""
+        return 0.0 if self.losses is None else self.losses.error
+
+    @property
+    def added(self) -> Fraction:
+        """The δ's that add up, whatever the masses of the other debits are."""
+        return self.plain * (1 if self.losses is None else Fraction(self.losses.mass))
+
+    def delta_at(self, epsilon: Fraction) -> Fraction:
+        """The δ at this ε, rounded up."""
+        left = epsilon - self.decided
+        if left < 0:
+            return Fraction(1)
+        return self.added + (0 if self.losses is None else Fraction(self.losses.delta_at(float(left))))
+
+    def epsilon_at(self, delta: Fraction) -> float:
+        """The ε at this δ, rounded up; it may be infinite."""
+        left = delta - self.added
+        if left < 0 or (left == 0 and self.losses is not None):
+            return math.inf
+        composed = 0.0 if self.losses is None else self.losses.epsilon_at(float(left) * (1 - NUDGE))
+        return composed + float(self.decided) * (1 + NUDGE) + NUDGE * composed
+
+
+class Composition:
+    """The debits of one budget, and what they cost together."""
+
+    def __init__(self, delta: float) -> None:
+        self.delta = delta
+        self.debits: Counter[Debit] = Counter()
+        # Of many different debits: what all but the last ones cost, and what they cost with one more.
+        self._kept: Together | None = None
+        self._most_error = 0.0  # of what is kept: it grows with every debit
+        self._last: Counter[Debit] = Counter()
+        self._tried: tuple[Debit, Together] | None = None
+
+    def add(self, debit: Debit) -> None:
+        """Add a debit."""
+        self.debits[debit] += 1
+        if self._tried is not None and self._tried[0] == debit:
+            self._kept = self._tried[1]
+        elif self._kept is not None:
+            self._last[debit] += 1
+        self._tried = None
+
+    def together(self, more: Debit | None = None, times: int = 1) -> Together:
+        """All debits, and more of one kind."""
+        added = Counter() if more is None else Counter({more: times})
+        if len(self.debits) + len(added) <= MANY:
+            return Together.of(self.debits + added, self.delta)
+        if self._kept is None or self._kept.error > self._most_error or len(self._last) > MANY:
+            self._kept = Together.of(self.debits, self.delta)
+            self._most_error = max(_ERRORS * self.delta, 2 * self._kept.error)
+        elif self._last:
+            self._kept = self._kept.then(self._last, self.delta)
+        self._last.clear()
+        if more is None:
+            return self._kept
+        together = self._kept.then(added, self.delta)
+        self._tried = (more, together) if times == 1 else None
+        return together
+
+
+def _step(groups: Iterable[Group], delta: float) -> float:
+    """A power of two, such that the losses that matter have about `POINTS` multiples of it."""
+    spreads = [group.spread for group in groups]
+    variance, largest = sum(each.variance for each in spreads), sum(each.largest for each in spreads)
+    reach = max(min(math.sqrt(2 * variance * math.log(1 / (_TAILS * delta))), largest), _LEAST_REACH)
+    return 2.0 ** math.ceil(math.log2(2 * reach / POINTS))
+
+
+def _grouped(debits: Counter[Debit]) -> tuple[list[Group], Fraction, Fraction]:
+    """Groups of debits with the same losses, and the δ's and ε's that add up beside them."""
+    plain = decided = Fraction(0)
+    pure: Counter[float] = Counter()
+    laws: dict[GaussianEvent, Counter[Debit]] = {}
+    for debit, times in debits.most_common():
+        event = event_of(debit)
+        if debit.event == DECIDES:
+            decided += Fraction(debit.epsilon) * times
+            plain += Fraction(debit.delta) * times
+        elif event is not None and (event in laws or len(laws) < MOST_LAWS):
+            laws.setdefault(event, Counter())[debit] += times
+        else:
+            pure[float(debit.epsilon)] += times
+            plain += Fraction(debit.delta) * times
+    groups: list[Group] = []
+    for event, same in laws.items():
+        group = Gaussian(event, same.total())
+        if group.is_fine:
+            groups.append(group)
+            plain += Fraction(group.plain)
+        else:
+            others, beside, _ = _grouped(Counter({debit._replace(event=""): times for debit, times in same.items()}))
+            groups, plain = groups + others, plain + beside
+    return groups + [Pure(epsilon, times) for epsilon, times in _merged(pure).items()], plain, decided
+
+
+def _merged(pure: Counter[float]) -> dict[float, int]:
+    """Pure releases by ε; of many, those with nearly the same ε count as the largest of them."""
+    if len(pure) <= MANY:
+        return dict(pure)
+    most = _ADDED / 128 * sum(times * epsilon**2 for epsilon, times in pure.items())
+    merged: dict[float, int] = {}
+    head, added = math.inf, math.inf
+    for epsilon in sorted(pure, reverse=True):
+        added += pure[epsilon] * (head**2 - epsilon**2)
+        if not added <= most:
+            head, added = epsilon, 0.0
+            merged[head] = 0
+        merged[head] += pure[epsilon]
+    return merged

@@ -1,0 +1,29 @@
+"""Budgets that begin anew with each calendar period, in UTC."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+from ..errors import ParameterError
+
+PERIODS = ("day", "week", "month")
+
+
+def check_period(per: str | None) -> str:
+    """The period of a budget, empty if there is none; or `ParameterError`."""
+    if per is None:
+        return ""
+    if per in PERIODS:
+        return per
+    raise ParameterError(f"per must be 'day', 'week' or 'month', or left out, got {per!r}")
+
+
+def period_of(time: str, per: str) -> str:
+    """The calendar period of a time, such as 2026-11-17, 2026-W47 or 2026-11; later ones are larger
+    texts. Without periods, the empty text.
+    """
+    if not per:
+        return ""
+    moment = datetime.fromisoformat(time).astimezone(timezone.utc)
+    week = moment.isocalendar()
+    return {"day": f"{moment:%Y-%m-%d}", "week": f"{week[0]:04}-W{week[1]:02}", "month": f"{moment:%Y-%m}"}[per]

@@ -1,0 +1,435 @@
+"""Ledgers that compose: how much fits, which events releases hand over, periods, and ledgers that were
+made before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sparsedp
+from faults import in_child
+from ledgers import small, state, version_2
+from sparsedp.budget import accounting, store
+from sparsedp.budget import ledger as ledger_module
+from sparsedp.budget.ledger import Ledger
+from sparsedp.budget.periods import period_of
+from sparsedp.errors import BudgetError, LedgerError, MissingDependencyError, ParameterError
+from sparsedp.mechanisms.retrieval import RetrievalPlan
+from sparsedp.planning.drafts import draft
+from sparsedp.planning.request import Request
+from sparsedp.privacy.events import GaussianEvent
+from test_accounting import Exact
+from test_ledger_names import version_1
+
+EVENT = (
+    "gaussian: 20 draws by 1 of 40 bits, variance 405189/1024, to 114; 1 draws by 20 of 64 bits, "
+    "variance 6077835/64, to 131072; loss 1.734723475976807e-17; delta 1.8209704910524947e-07"
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ledger.db"
+
+
+def composing(path: Path, epsilon: float = 6.5, delta: float = 1e-6, **options: Any) -> Ledger:
+    return Ledger.create(path, epsilon=epsilon, delta=delta, accounting="pld", **options)
+
+
+def fill(ledger: Ledger, debits: int, epsilon: str = "0.1") -> None:
+    """Many debits at once, each its own."""
+    with store.transaction(ledger.path, 30.0, write=True) as book:
+        for _ in range(debits):
+            book.change("debit", len(book.entries) + 1, "default", epsilon, "0.0", "m", "", "2026-01-01T00:00:00+00:00")
+
+
+def test_as_many_releases_fit_as_their_exact_composition_allows(path: Path) -> None:
+    """65 by adding up, more than 85 composed, and not one more than rational arithmetic allows."""
+    ledger = composing(path)
+    fill(ledger, 65)
+    fill(ledger, 20)
+    ledger.spend(epsilon=0.1)
+    more = ledger.plan(epsilon=0.1).more
+    assert more == 83
+    fill(ledger, more - 1)
+    assert ledger.spend(epsilon=0.1).id == 169
+    with pytest.raises(BudgetError, match=r"cost ε = 6\.49597 and would cost ε = 6\.53798, for .* nothing was spent"):
+        ledger.spend(epsilon=0.1)
+    assert ledger.plan(epsilon=0.1).more == 0
+    assert Exact(["0.1"] * 169).delta(6.5) <= Fraction("1e-6") < Exact(["0.1"] * 170).delta(6.5)
+    (balance,) = ledger.datasets()
+    assert balance.spent_epsilon == 16.9
+    assert 6.4 < balance.composed_epsilon <= 6.5
+    assert 0 < balance.left_epsilon < 0.1
+
+
+def test_a_year_of_daily_releases_costs_what_the_page_says(path: Path) -> None:
+    ledger = composing(path, epsilon=36.5)
+    fill(ledger, 365)
+    (balance,) = ledger.datasets()
+    assert round(balance.composed_epsilon, 2) == 10.31
+    assert balance.spent_epsilon == 36.5
+    assert balance.releases == 365
+
+
+def test_composing_is_never_worse_than_adding_up(path: Path) -> None:
+    ledger = composing(path, epsilon=1.0)
+    ledger.spend(epsilon=0.75, delta=9e-7)
+    ledger.spend(epsilon=0.25, delta=1e-7)
+    assert ledger.datasets()[0].composed_epsilon <= 1.0
+    with pytest.raises(BudgetError, match="nothing was spent"):
+        ledger.spend(epsilon=0.5)
+
+
+def test_what_is_left_can_be_spent(path: Path) -> None:
+    ledger = composing(path, epsilon=2.0)
+    fill(ledger, 20)
+    left = ledger.datasets()[0].left_epsilon
+    assert left > 0.19
+    ledger.spend(epsilon=left)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-11])
+def test_composing_needs_a_delta(path: Path, delta: float) -> None:
+    with pytest.raises(ParameterError, match=r"delta must be at least 1e-10 with accounting='pld', got .*'basic'"):
+        composing(path, delta=delta)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("bad", [{"accounting": "rdp"}, {"accounting": None}, {"per": "year"}, {"per": 1}, {"per": ""}])
+def test_other_kinds_of_budgets_are_refused(path: Path, bad: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match=r"^(accounting|per) must be 'basic' or 'pld'|^per must be 'day', 'week'"):
+        Ledger.create(path, epsilon=1, delta=1e-6, **bad)
+    assert not path.exists()
+
+
+@pytest.fixture
+def without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("without_the_extra")
+def test_without_the_extra_nothing_is_created(path: Path) -> None:
+    with pytest.raises(MissingDependencyError, match=r"needs dp-accounting: pip install 'sparsedp\[accounting\]'"):
+        composing(path)
+    assert not path.exists()
+    ledger = small(path)
+    before = path.read_bytes()
+    with pytest.raises(MissingDependencyError):
+        ledger.upgrade()
+    assert path.read_bytes() == before
+
+
+def test_without_the_extra_a_ledger_that_composes_is_refused_before_data_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = composing(path)
+    monkeypatch.setattr(accounting, "find_spec", lambda name: None)
+    for use in (
+        lambda: Ledger.open(path),
+        lambda: ledger.spend(epsilon=0.1),
+        ledger.datasets,
+        lambda: sparsedp.release(Unreadable(), epsilon=0.1, nonzero=5, ledger=ledger),
+    ):
+        with pytest.raises(MissingDependencyError, match="pip install"):
+            use()
+    assert ledger.entries() == []
+
+
+class Unreadable(dict[str, int]):
+    """Counts that nobody may read."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("the data was read")
+
+    items = keys = values = __len__ = __iter__  # type: ignore[assignment]  # that is the point
+
+
+@pytest.mark.parametrize("kind", ["basic", "pld"])
+def test_a_release_that_does_not_fit_reads_nothing(path: Path, kind: str) -> None:
+    ledger = Ledger.create(path, epsilon=1.0, delta=1e-6, accounting=kind)
+    with pytest.raises(BudgetError, match="nothing was spent"):
+        sparsedp.release(Unreadable(), epsilon=2.0, nonzero=5, ledger=ledger)
+    with pytest.raises(AssertionError, match="the data was read"):
+        sparsedp.release(Unreadable(), epsilon=0.5, nonzero=5, ledger=ledger)
+    assert ledger.entries() == []
+
+
+def test_a_gaussian_release_hands_over_its_law(path: Path) -> None:
+    ledger = composing(path, epsilon=6.0, delta=1e-4)
+    options: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6, "noise": "gaussian", "max_keys_per_user": 20}
+    for mechanism in ("retrieval", "stability"):
+        made = sparsedp.release({"a": 500, "b": 3}, mechanism=mechanism, ledger=ledger, **options)
+        entry = ledger.entries()[-1]
+        assert entry.event is not None
+        event = GaussianEvent.read(entry.event)
+        noise = made.plan.stage.noise if mechanism == "stability" else made.plan.buckets  # type: ignore[attr-defined]
+        assert (event.moves[0].law, event.moves[0].draws, event.moves[0].by) == (noise, 20, 1)
+        assert event.covers(1.0, 1e-6)
+        if mechanism == "retrieval":
+            assert event.moves[1].law == made.plan.problem.sizing_noise
+            lost = {name: part for name, part in made.plan.delta_parts.items() if name != "noise"}
+            assert sum(lost.values()) <= event.delta * (1 + 1e-9)
+    assert ledger.datasets()[0].composed_epsilon < 1.3
+    assert ledger.plan().more >= 25  # by adding up, 4
+    assert ledger.plan(epsilon=1.0, delta=1e-6).more < 15  # a pair says less than the law of the noise
+
+
+@pytest.mark.parametrize("keys", [1, 20, 300])
+@pytest.mark.parametrize("nonzero", [None, 1000, 10**6])
+@pytest.mark.parametrize("delta", [1e-5, 1e-9])
+@pytest.mark.parametrize("keep_keys", [False, True])
+def test_an_event_has_the_law_and_all_other_deltas_of_any_plan_that_may_follow(
+    keys: int, nonzero: int | None, delta: float, keep_keys: bool
+) -> None:
+    """The noisy number of keys is not known when the event is stated."""
+    asked = {"epsilon": 1.0, "delta": delta, "mechanism": "retrieval", "noise": "gaussian", "nonzero": nonzero}
+    absent = ("total", "upper", "domain", "sensitivity", "step", "max_per_key", "sizing_share")
+    rest = {"signed": False, "parts": 1, "keep_keys": keep_keys, "max_keys_per_user": keys, "options": {}}
+    drafted = draft(Request.of(asked | rest | dict.fromkeys(absent)))
+    assert drafted.event is not None
+    event = GaussianEvent.read(drafted.event)
+    for number in (-5, 10, 10**5):
+        plan = drafted.finish([number])
+        assert isinstance(plan, RetrievalPlan)
+        assert [move.law for move in event.moves] == [plan.buckets, plan.problem.sizing_noise]
+        others = sum((part for name, part in plan.delta_events.items() if name != "noise"), Fraction(0))
+        assert others <= Fraction(event.delta)
+
+
+def test_geometric_releases_have_no_event(path: Path) -> None:
+    ledger = composing(path, epsilon=6.0)
+    sparsedp.release({"a": 5}, epsilon=1.0, ledger=ledger)
+    sparsedp.release({"a": 5}, epsilon=1.0, delta=1e-8, noise="geometric", ledger=ledger)
+    assert [entry.event for entry in ledger.entries()] == [None, None]
+
+
+@pytest.mark.parametrize("event", ["gaussian: nothing", "decide", "x" * 20_000, 7])
+def test_an_event_that_is_none_is_refused(path: Path, event: Any) -> None:
+    ledger = composing(path)
+    with pytest.raises(ParameterError, match="event must be"):
+        ledger.spend(epsilon=1.0, delta=1e-7, event=event)
+    assert ledger.entries() == []
+
+
+def test_an_event_that_states_too_little_is_refused(path: Path) -> None:
+    ledger = composing(path)
+    for epsilon, delta in ((1.5, 1e-6), (1.0, 2e-6)):
+        with pytest.raises(ParameterError, match=r"event must be that of the release, .* must state at least"):
+            ledger.spend(epsilon=epsilon, delta=delta, event=EVENT)
+    ledger.spend(epsilon=1.0, delta=1e-6, event=EVENT)
+    assert ledger.entries()[0].event == EVENT
+
+
+def test_an_event_in_the_file_that_states_too_little_is_named(path: Path) -> None:
+    ledger = composing(path)
+    with store.transaction(path, 1.0, write=True) as book:
+        row = ("default", "2.0", "0.001", "m", "", "2026-01-01T00:00:00+00:00", EVENT)
+        book.change("debit", 1, *row)
+    with pytest.raises(LedgerError, match=r"must state at least ε = 2\.0, δ = 0\.001 of its release"):
+        ledger.spend(epsilon=5.0)
+
+
+def test_suggestions_are_added_and_releases_after_them_composed(path: Path) -> None:
+    ledger = composing(path, epsilon=3.0)
+    ledger.spend(epsilon=0.5, mechanism="suggest", event="decides")
+    alone = composing(path.with_name("alone"), epsilon=2.5)
+    fill(ledger, 20)
+    fill(alone, 20)
+    assert ledger.plan(epsilon=0.1).more == alone.plan(epsilon=0.1).more
+    assert ledger.entries()[0].event == "decides"
+
+
+DAYS = {"day": "2026-11-18", "week": "2026-11-23", "month": "2026-12-01"}
+
+
+@pytest.mark.parametrize(("per", "name"), [("day", "2026-11-17"), ("week", "2026-W47"), ("month", "2026-11")])
+@pytest.mark.parametrize("kind", ["basic", "pld"])
+def test_a_new_period_has_a_new_budget(
+    path: Path, per: str, name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at(day: str) -> None:
+        monkeypatch.setattr(ledger_module, "_now", lambda: f"{day}T23:59:59.999999+00:00")
+
+    at("2026-11-17")
+    ledger = Ledger.create(path, epsilon=1.0, delta=1e-6, per=per, accounting=kind)
+    ledger.spend(epsilon=0.75)
+    with pytest.raises(BudgetError, match=rf"of {per} {name} \(UTC\).*wait for the next {per}"):
+        ledger.spend(epsilon=0.5)
+    at(DAYS[per])
+    assert ledger.datasets()[0].left_epsilon == 1.0
+    ledger.spend(epsilon=0.75)
+    assert ledger.datasets()[0].releases == 1
+    at("2026-11-17")  # the clock is set back: what is left there was given up
+    assert ledger.datasets()[0].period != name
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.5)
+    store._checked.clear()
+    with pytest.raises(BudgetError):
+        Ledger.open(path).spend(epsilon=0.5)
+    assert len(ledger.entries()) == 2
+
+
+def test_weeks_and_days_are_those_of_utc_and_of_the_calendar() -> None:
+    assert period_of("2027-01-01T00:30:00+01:00", "day") == "2026-12-31"
+    assert period_of("2027-01-01T00:00:00+00:00", "week") == "2026-W53"
+    assert period_of("2027-01-04T00:00:00+00:00", "week") == "2027-W01"
+    assert period_of("2026-12-31T23:30:00-01:00", "month") == "2027-01"
+
+
+def test_the_plan_is_what_then_fits(path: Path) -> None:
+    ledger = composing(path, epsilon=1.0)
+    with pytest.raises(ParameterError, match="epsilon must be given: data set 'default' has no release yet"):
+        ledger.plan()
+    ledger.spend(epsilon=0.125, mechanism="laplace")
+    outlook = ledger.plan()
+    assert (outlook.epsilon, outlook.mechanism, outlook.accounting) == (0.125, "laplace", "pld")
+    for _ in range(outlook.more):
+        ledger.spend(epsilon=0.125)
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.125)
+    assert ledger.plan(epsilon=1e-7).more >= 0
+    basic = Ledger.create(path.with_name("basic"), epsilon=1.0)
+    assert basic.plan(epsilon=0.1).more == 10
+    assert basic.plan(epsilon=1e-9).more == 1_000_000
+    assert basic.plan(epsilon=1.1).more == basic.plan(epsilon=0.1, delta=1e-9).more == 0
+
+
+def test_a_ledger_of_version_2_is_read_and_spent_as_it_is(path: Path) -> None:
+    ledger = version_2(path)
+    assert [entry.event for entry in ledger.entries()] == [None] * 3
+    assert {balance.accounting for balance in ledger.datasets()} == {"basic"}
+    receipt = ledger.spend(epsilon=0.125, delta=1e-9, event="decides")
+    assert receipt.event is None  # such files have no events
+    ledger.finish(receipt, "x")
+    Ledger.create(path, epsilon=1, dataset="new")
+    assert path.read_bytes().startswith(store.HEADS[2])
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_an_upgrade_keeps_every_debit_and_is_recorded(path: Path, version: int) -> None:
+    """Catches a conversion that loses debits, and a total that is opened anew."""
+    makers: dict[int, Callable[[Path], object]] = {1: version_1, 2: version_2, 3: small}
+    makers[version](path)
+    balances, entries = state(path)
+    ledger = Ledger.open(path)
+    ledger.upgrade()
+    after, same = state(path)
+    assert same == entries
+    assert [balance.spent_epsilon for balance in after] == [balance.spent_epsilon for balance in balances]
+    assert [balance.epsilon for balance in after] == [balance.epsilon for balance in balances]
+    assert [balance.accounting for balance in after] == ["pld", "basic"]
+    assert after[0].composed_epsilon <= after[0].spent_epsilon
+    assert path.read_bytes().startswith(store.HEAD)
+    assert b'["accounting","default","pld","20' in path.read_bytes()
+    for dataset in ("default", "other", "no"):
+        with pytest.raises(BudgetError, match="dataset must have"):
+            ledger.upgrade(dataset=dataset)
+    with pytest.raises(ParameterError, match="a ledger cannot go back to 'basic'"):
+        ledger.upgrade(accounting="basic")
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.9)
+
+
+def test_a_refused_upgrade_leaves_an_old_file_as_it_is(path: Path) -> None:
+    ledger = version_2(path)
+    before = path.read_bytes()
+    with pytest.raises(BudgetError, match="must have a δ of at least"):
+        ledger.upgrade(dataset="other")
+    assert path.read_bytes() == before
+
+
+def test_a_budget_of_a_new_kind_renews_a_file_of_version_2(path: Path) -> None:
+    version_2(path)
+    before = state(path)
+    composing(path, dataset="composed")
+    after = state(path)
+    assert after[1] == before[1]
+    assert [b for b in after[0] if b.dataset != "composed"] == before[0]
+    assert path.read_bytes().startswith(store.HEAD)
+
+
+NEVER_WRITTEN: list[Any] = [
+    ["budget", "new", "1.0", "1e-06", "2026-01-01T00:00:00+00:00", "rdp", ""],
+    ["budget", "new", "1.0", "1e-06", "2026-01-01T00:00:00+00:00", "pld", "year"],
+    ["budget", "new", "1.0", "1e-06", "yesterday", "basic", "day"],
+    ["budget", "new", "0.0", "1e-06", "2026-01-01T00:00:00+00:00"],
+    ["debit", 4, "default", "-0.5", "0.0", "", "", ""],
+    ["debit", 4, "default", "nan", "0.0", "", "", ""],
+    ["debit", 4, "default", "0.5", "1.0", "", "", ""],
+    ["debit", 4, "default", "0.1", "0.0", "", "", "", "gaussian"],
+    ["debit", 4, "default", "0.1", "0.0", "", "", "", "", ""],
+    ["accounting", "default", "basic", "2026-01-01T00:00:00+00:00"],
+    ["accounting", "none", "pld", "2026-01-01T00:00:00+00:00"],
+]
+
+
+@pytest.mark.parametrize("change", NEVER_WRITTEN, ids=str)
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_line_that_no_ledger_has_is_refused(path: Path, change: list[Any], version: int) -> None:
+    small(path) if version == 3 else version_2(path)
+    content = path.read_bytes()
+    checked, _ = store._check(content, path)
+    path.write_bytes(content + store._line(checked.ends[-1], [change])[0])
+    with pytest.raises(LedgerError, match="is not a ledger, or is damaged"):
+        Ledger.open(path)
+
+
+def test_what_others_spend_is_seen(path: Path) -> None:
+    """What was checked before is kept in memory. Catches a balance of yesterday."""
+    ledger = composing(path, epsilon=1.0)
+    ledger.spend(epsilon=0.5)
+    assert in_child(lambda: Ledger.open(path).spend(epsilon=0.375).id) == 2
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.25)
+    assert [entry.id for entry in ledger.entries()] == [1, 2]
+    path.unlink()
+    composing(path, epsilon=1.0)
+    assert ledger.entries() == []
+
+
+def test_a_byte_that_changes_after_it_was_checked_is_noticed(path: Path) -> None:
+    ledger = small(path)
+    content = path.read_bytes()
+    for at in range(0, len(content), 3):
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        try:
+            assert len(ledger.entries()) == 3
+        except LedgerError:
+            continue
+        assert store.BLOCK <= at < store.FIRST  # an older mark, of the two
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_debit_that_was_not_written_is_not_remembered(path: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Catches a cache that has a debit which the file lacks, or lacks one that the file has."""
+    ledger = composing(path, epsilon=1.0)
+    real, calls = os.fsync, []
+
+    def failing(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == at:
+            raise OSError(5, "I/O error")
+        real(descriptor)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", failing)
+        with pytest.raises(LedgerError):
+            ledger.spend(epsilon=0.75)
+    assert len(ledger.entries()) == at - 1
+    assert ledger.datasets()[0].spent_epsilon == 0.75 * (at - 1)
+
+
+def test_a_refused_debit_does_not_make_the_next_one_slow(path: Path) -> None:
+    ledger = composing(path, epsilon=1.0)
+    ledger.spend(epsilon=0.5)
+    with pytest.raises(BudgetError):
+        ledger.spend(epsilon=0.9)
+    assert ledger.path in store._checked
+    assert store._checked[ledger.path].book.changes == []
