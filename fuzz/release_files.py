@@ -81,9 +81,11 @@ def _keys(release: Release) -> Sequence[Key]:
 def _value(kind: ColumnKind, number: int) -> Any:
     """Some value of a column of this kind."""
     if unit := unit_of(kind):
-        return np.datetime64(number, unit)  # type: ignore[call-overload]  # a unit that NumPy knows
+        return np.array([number]).astype(f"datetime64[{unit}]")[0]
+    if kind == "date":
+        return np.datetime64(number, "D")
     makers: dict[str, Callable[[int], Any]] = {"text": str, "integer": int, "bytes": bytes, "boolean": bool}
-    return makers.get(kind, lambda days: np.datetime64(days, "D"))(number % 2 if kind == "boolean" else number)
+    return makers[kind](number % 2 if kind == "boolean" else number)
 
 
 def _lookup(release: Release) -> None:
