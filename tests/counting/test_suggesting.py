@@ -125,7 +125,7 @@ def test_a_user_moves_one_class_by_one_and_the_sums_by_the_sampled_keys(
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("PARTITION BY u ", "PARTITION BY k "),  # 16 users of each key
+        ("PARTITION BY u ", "PARTITION BY k0 "),  # 16 users of each key
         (f"<= {SAMPLED_KEYS}", "<= 1000"),
         ("SELECT count(*) AS d, bool_or(bad) AS bad FROM pairs GROUP BY u", "SELECT 1 AS d, bad FROM pairs"),
     ],

@@ -60,7 +60,6 @@ VECTORS: list[tuple[tuple[ColumnKind, ...], tuple[Any, ...], str, int]] = [
 
 
 @pytest.mark.parametrize(("kinds", "values", "encoded", "fingerprint"), VECTORS)
-@pytest.mark.promise(13)
 def test_the_encoding_is_the_one_that_is_written_down(
     kinds: tuple[ColumnKind, ...], values: tuple[Any, ...], encoded: str, fingerprint: int
 ) -> None:
@@ -361,7 +360,6 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("key", "message"), REFUSED)
-@pytest.mark.promise(27)
 def test_keys_of_other_types_are_refused_with_the_fix(key: Any, message: str) -> None:
     built = sparsedp.release(({"day": [DAY], "page": ["/"]}, [5]), epsilon=1.0, nonzero=9)
     with pytest.raises(InputError, match=message):
