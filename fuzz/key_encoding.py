@@ -5,6 +5,7 @@ refused as such.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import polars as pl
 import pyarrow as pa
 
 from sparsedp import FormatError, InputError
-from sparsedp.keys.encoding import canonical
+from sparsedp.keys.composite import EncodedKeys, KeyTable
+from sparsedp.keys.encoding import canonical, original_row
 from sparsedp.keys.hashing import HASHED_DOMAIN, KeySpace
 from sparsedp.keys.kept import BYTES, OFFSETS, keep, kept_keys
 from sparsedp.keys.kinds import Key
@@ -36,6 +38,9 @@ def check(data: bytes) -> None:
     """Hash the keys of some bytes in every form that holds them."""
     choices = Choices(data)
     make = choices.one_of(KINDS)
+    if make is _rows:
+        _check_composite(_rows(choices), choices)
+        return
     keys = make(choices)
     _check_space(HASHED, keys)
     _check_space(SMALL, keys)
@@ -138,7 +143,49 @@ def _mixed(choices: Choices) -> list[Any]:
     return [choices.one_of(others)() for _ in _count(choices)]
 
 
-KINDS: list[Callable[[Choices], list[Any]]] = [_texts, _surrogates, _bytes, _integers, _small_integers, _mixed]
+def _rows(choices: Choices) -> list[Any]:
+    """Tuples, mostly of one length and of the same kinds."""
+    values: list[Callable[[], Any]] = [
+        lambda: choices.take(choices.below(9)).decode(errors="replace"),
+        lambda: choices.take(choices.below(9)),
+        choices.integer,
+        lambda: bool(choices.below(2)),
+        lambda: date.fromordinal(1 + choices.below(1 << 16) * 55),
+        lambda: datetime(1970, 1, 1) + timedelta(microseconds=choices.integer() % (1 << 56)),
+        lambda: np.datetime64(choices.integer() % (1 << 62), "ns"),
+    ]
+    own = [choices.one_of(values) for _ in range(2 + choices.below(3))]
+    odd = choices.below(8) == 0
+    return [tuple((choices.one_of(values) if odd else make)() for make in own) for _ in _count(choices)]
+
+
+def _check_composite(rows: list[Any], choices: Choices) -> None:
+    """Rows, their columns and their canonical bytes have the same ids; bytes that were never written
+    are refused.
+    """
+    if not rows:
+        return
+    try:
+        table = KeyTable.read(rows)
+    except InputError:
+        return
+    names = table.names()
+    space = KeySpace(HASHED_DOMAIN, HASHED.seed, None, table.columns)
+    ids = space.ids(rows)
+    assert ids.tolist() == [space.id(row) for row in rows]
+    assert [original_row(name, table.columns) for name in names] == rows
+    assert len(set(names)) == len(set(map(repr, rows)))
+    np.testing.assert_array_equal(space.ids(tuple(map(list, zip(*rows, strict=True)))), ids)
+    np.testing.assert_array_equal(EncodedKeys(table.encoded()).ids(space.seed or (0, 0)), ids)
+    forged = choices.rest() or names[0][:-1]
+    try:
+        key = original_row(forged, table.columns)
+    except FormatError:
+        return
+    assert KeyTable.read([key], table.columns).names() == [forged]
+
+
+KINDS: list[Callable[[Choices], list[Any]]] = [_texts, _surrogates, _bytes, _integers, _small_integers, _mixed, _rows]
 
 
 def _count(choices: Choices) -> range:

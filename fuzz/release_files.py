@@ -16,7 +16,7 @@ import sparsedp
 from sparsedp import FormatError, ParameterError, Release, ReproducibleReleaseError
 from sparsedp.format import files
 from sparsedp.format.description import HEADER_NAME, part_name
-from sparsedp.keys.kinds import Key
+from sparsedp.keys.kinds import ColumnKind, Key, unit_of
 from sparsedp.releasing import published
 
 from .forging import join, split
@@ -25,7 +25,7 @@ from .mutation import mutate
 __all__ = ["check", "mutate", "seeds"]
 
 GOLDEN = Path(__file__).parent.parent / "tests" / "golden"
-DIRECTORY = "tight-alp-parts.sparsedp"
+DIRECTORIES = {1: "tight-alp-parts", 2: "tight-alp-parts", 3: "columns-parts"}  # by format
 
 
 def seeds() -> Iterator[bytes]:
@@ -70,9 +70,22 @@ def _must_refuse(action: Callable[[], object]) -> None:
 
 def _keys(release: Release) -> Sequence[Key]:
     numbers = range(min(release.key_space.domain, 20))
+    if release.key_space.columns:
+        rows = [tuple(_value(column.kind or "text", number) for column in release.key_columns) for number in numbers]
+        return rows if len(release.key_columns) > 1 else [row[0] for row in rows]
     if release.key_space.kind == "text":
         return list(map(str, numbers))
     return [b"%d" % number for number in numbers] if release.key_space.kind == "bytes" else numbers
+
+
+def _value(kind: ColumnKind, number: int) -> Any:
+    """Some value of a column of this kind."""
+    if unit := unit_of(kind):
+        return np.array([number]).astype(f"datetime64[{unit}]")[0]
+    if kind == "date":
+        return np.datetime64(number, "D")
+    makers: dict[str, Callable[[int], Any]] = {"text": str, "integer": int, "bytes": bytes, "boolean": bool}
+    return makers[kind](number % 2 if kind == "boolean" else number)
 
 
 def _lookup(release: Release) -> None:
@@ -138,7 +151,8 @@ def _placed(data: bytes) -> Path:
         path.write_bytes(data)
         return path
     version = description.get("format")
-    good = GOLDEN / f"format-{version if type(version) is int and version in (1, 2) else 2}" / DIRECTORY
+    known = version if type(version) is int and version in DIRECTORIES else 2
+    good = GOLDEN / f"format-{known}" / f"{DIRECTORIES[known]}.sparsedp"
     contents = {path.name: path.read_bytes() for path in good.iterdir()}
     if is_part:
         contents[part_name(part)] = data

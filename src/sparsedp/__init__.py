@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         SparseDPError,
         SpentError,
     )
+    from .keys.kinds import KeyColumn
     from .mechanisms import ErrorPrediction, Plan
     from .planning.comparison import Comparison, compare
     from .planning.curves import ErrorCurves, error_curves
@@ -60,6 +61,7 @@ _HOMES = {
         "SpentError",
     ),
     "budget.ledger": ("Ledger",),
+    "keys.kinds": ("KeyColumn",),
     "mechanisms": ("ErrorPrediction", "Plan"),
     "planning.plans": ("plan",),
     "privacy.contributions": ("BoundedCounts", "Contribution"),
@@ -79,6 +81,7 @@ __all__ = [
     "ErrorPrediction",
     "FormatError",
     "InputError",
+    "KeyColumn",
     "KeyTypeError",
     "Ledger",
     "LedgerError",

@@ -189,12 +189,17 @@ def test_two_columns_that_are_not_read_yet_are_released(make: Callable[[], Any])
 
 
 @pytest.mark.parametrize("make", [pl.LazyFrame, ds.dataset, lambda table: ds.dataset(table).scanner(), pd.DataFrame])
-def test_other_than_two_columns_are_refused(make: Callable[[Any], Any]) -> None:
-    for count in (1, 3):
-        table = pa.table({name: ["a"] for name in "xyz"[:count]})
-        source = make(table.to_pydict() if make is pd.DataFrame else table)
-        with pytest.raises(InputError, match=f"two columns, key and value, got {', '.join('xyz'[:count])}"):
-            sparsedp.release(source, epsilon=1)
+def test_the_last_of_at_least_two_columns_has_the_values(make: Callable[[Any], Any]) -> None:
+    def table(**columns: list[Any]) -> Any:
+        return make(columns if make is pd.DataFrame else pa.table(columns))
+
+    with pytest.raises(InputError, match="columns of keys and, as the last one, of values, got x$"):
+        sparsedp.release(table(x=["a"]), epsilon=1)
+    with pytest.raises(InputError, match="must be a number"):
+        sparsedp.release(table(x=["a"], y=[1], z=["a"]), epsilon=1)
+    release = sparsedp.release(table(x=["a"], y=[1], z=[500]), epsilon=1, nonzero=9)
+    assert [column.name for column in release.key_columns] == ["x", "y"]
+    assert release["a", 1] > 400
 
 
 @pytest.mark.parametrize("make", [pl.LazyFrame, ds.dataset, lambda table: ds.dataset(table).scanner()])

@@ -157,7 +157,7 @@ def test_objects_of_pandas_are_text_or_refused() -> None:
 OTHER_TYPES: dict[str, Any] = {
     "floats": pd.DataFrame({"x": [1.0, None], "y": "a"}),
     "categories of floats": pd.DataFrame({"x": pd.Categorical([1.5, 2.5]), "y": "a"}),
-    "timestamps": pd.DataFrame({"x": pd.to_datetime(["2024-01-02"]), "y": "a"}),
+    "times of day": pa.table({"x": pa.array([1], pa.time64("us")), "y": ["a"]}),
     "decimals": pa.table({"x": [decimal.Decimal("1.5")], "y": ["a"]}),
     "lists": pa.table({"x": [[1]], "y": ["a"]}),
     "structs": pa.table({"x": [{"a": 1}], "y": ["a"]}),
@@ -172,6 +172,11 @@ def test_users_and_keys_of_other_types_are_refused_with_a_cast(case: str) -> Non
     for key, user, fix in (("x", "y", "cast it|pass key_type='text'"), ("y", "x", "cast it")):
         with pytest.raises(InputError, match=rf"column 'x' (is null|has .*({fix}))"):
             counted(OTHER_TYPES[case], key=key, user=user)
+
+
+def test_users_are_no_timestamps() -> None:
+    with pytest.raises(InputError, match="column 'x' has TIMESTAMP.* values, and users must be"):
+        counted(pd.DataFrame({"x": pd.to_datetime(["2024-01-02"]), "y": "a"}), key="y", user="x")
 
 
 def test_messages_show_no_values_of_an_enum_or_a_query() -> None:

@@ -17,12 +17,13 @@ import pytest
 
 import sparsedp
 from fuzz.forging import NASTY, Header, join, leaves, sealed, split
-from releases import VARIANTS, answers, make
+from releases import COMPOSITE, VARIANTS, answers, make
 from sparsedp import FormatError
 from sparsedp.format import container as storage
 from sparsedp.format.container import LARGEST_HEADER
 
 Measured = Callable[..., None]
+FILES = [*VARIANTS, *(name for name, options in COMPOSITE.items() if "parts" not in options)]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of all variants."""
     path = tmp_path_factory.mktemp("attacks") / "a.sparsedp"
     result = {}
-    for name in VARIANTS:
+    for name in FILES:
         make(name).save(path)
         result[name] = path.read_bytes()
     return result
@@ -77,7 +78,7 @@ def test_every_flipped_bit_is_found(contents: dict[str, bytes], path: Path, meas
     measured(bits=8 * len(content))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FILES)
 def test_flipped_bits_of_arrays_give_wrong_answers_at_worst(name: str, contents: dict[str, bytes], path: Path) -> None:
     random = np.random.default_rng(1)
     start = 8 + int.from_bytes(contents[name][:8], "little")
@@ -103,7 +104,7 @@ def replaced(value: Any, place: tuple[Any, ...], new: Any) -> Any:
     return changed(value, place, lambda inner, last: inner.__setitem__(last, new))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FILES)
 def test_nasty_values_at_every_place_of_the_description(name: str, contents: dict[str, bytes], path: Path) -> None:
     entries, description, data = split(contents[name])
     random = np.random.default_rng(2)
@@ -113,12 +114,14 @@ def test_nasty_values_at_every_place_of_the_description(name: str, contents: dic
             forged = replaced(description, place, nasty)
             with suppress(FormatError):  # a value that is as valid as the old one is accepted; nothing else is raised
                 answers(load(path, join(entries, forged, data)))
+        if place[:2] == ("keys", "columns") and len(place) == 3:
+            continue  # keys with a column less are as valid
         for change in (lambda inner, last: inner.pop(last), lambda inner, last: inner.__setitem__(last, [inner[last]])):
             with pytest.raises(FormatError):
                 load(path, join(entries, changed(description, place, change), data))
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", FILES)
 def test_nasty_values_at_every_place_of_the_entries(name: str, contents: dict[str, bytes], path: Path) -> None:
     entries, description, data = split(contents[name])
     random = np.random.default_rng(3)
@@ -165,6 +168,30 @@ def raw(old: str, new: str) -> Callable[[Header, Header, bytes], bytes]:
 
 ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = {
     "a newer format": ("stability", edited(format=4), "has format 4.*upgrade sparsedp"),
+    "simple keys in format 3": ("stability", edited(format=3), "keys must have the fields columns, domain, seed"),
+    "columns in format 2": ("columns", edited(format=2), "keys must have the fields domain, kind, seed"),
+    "no columns": ("columns", edited_keys(columns=[]), "must be a list of 1 to 64 columns"),
+    "a column of text alone": (
+        "day",
+        edited_keys(columns=[{"name": "day", "kind": "text"}]),
+        "must not be one column of kind text, which format 2 has",
+    ),
+    "an unknown kind of column": (
+        "day",
+        edited_keys(columns=[{"name": "day", "kind": "timestamp[h]"}]),
+        r"keys.columns.0.kind must be one of text, .*, got 'timestamp\[h\]'",
+    ),
+    "a column without a name": (
+        "day",
+        edited_keys(columns=[{"name": None, "kind": "date"}]),
+        "keys.columns.0.name must be text, got None",
+    ),
+    "two columns of one name": (
+        "day",
+        edited_keys(columns=[{"name": "day", "kind": "date"}, {"name": "day", "kind": "text"}]),
+        "must have different names",
+    ),
+    "columns that are not hashed": ("day", edited_keys(seed=None), "keys must be those of the plan"),
     "no format": ("stability", edited(format="1"), "has format '1'"),
     "a part alone": ("stability", edited(kind="part"), "must be a release"),
     "a smaller epsilon": ("stability", edited(epsilon=0.5), "states epsilon = 0.5, but its thresholds guarantee"),

@@ -81,6 +81,7 @@ def answers(release: Release) -> dict[str, list[float]]:
     """Everything that a release says about the first hundred keys."""
     keys: Any = np.arange(100)
     if release.key_space.columns:
-        keys = keys_of("day" if len(release.key_columns) == 1 else "columns", 100)
+        columns = tuple(keys_of("day" if len(release.key_columns) == 1 else "columns", 100).values())
+        keys = columns if len(columns) > 1 else columns[0]
     low, high = release.interval(keys)
     return {"estimates": release.lookup(keys).tolist(), "low": low.tolist(), "high": high.tolist()}

@@ -60,7 +60,6 @@ VECTORS: list[tuple[tuple[ColumnKind, ...], tuple[Any, ...], str, int]] = [
 
 
 @pytest.mark.parametrize(("kinds", "values", "encoded", "fingerprint"), VECTORS)
-@pytest.mark.promise(13)
 def test_the_encoding_is_the_one_that_is_written_down(
     kinds: tuple[ColumnKind, ...], values: tuple[Any, ...], encoded: str, fingerprint: int
 ) -> None:
@@ -313,6 +312,22 @@ def test_times_in_other_units_are_the_same_if_that_is_exact() -> None:
         wide.lookup((["a"], np.array([1 << 60], "datetime64[s]")))
 
 
+def test_the_unit_of_times_does_not_depend_on_their_values() -> None:
+    # A pandas Timestamp takes its unit from its digits, and the first key decides what is published.
+    kinds = {
+        sparsedp.release({("a", pd.Timestamp(text)): 5}, epsilon=1.0, nonzero=9).key_columns[1].kind
+        for text in ("2024-01-01", "2024-01-01 00:00:00.5", "2024-01-01 00:00:00.000005")
+    }
+    assert kinds == {"timestamp[us]"}
+    with pytest.raises(InputError, match="whole number of us"):
+        sparsedp.release({("a", pd.Timestamp("2024-01-01 00:00:00.000000001")): 5}, epsilon=1.0, nonzero=9)
+    mixed = ([("a", np.datetime64(0, "s")), ("a", np.datetime64(0, "us"))], [5, 5])
+    with pytest.raises(KeyTypeError, match=r"must have one unit .* got another at position 1"):
+        sparsedp.release(mixed, epsilon=1.0, nonzero=9)
+    stated = sparsedp.release(mixed, epsilon=1.0, nonzero=9, key_type=["text", "timestamp[ms]"])
+    assert stated.key_columns[1].kind == "timestamp[ms]"
+
+
 def test_local_times_are_no_instants() -> None:
     local = sparsedp.release({("a", TIME): 1000}, epsilon=1.0, nonzero=9)
     instants = sparsedp.release({("a", UTC_TIME): 1000}, epsilon=1.0, nonzero=9)
@@ -345,7 +360,6 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("key", "message"), REFUSED)
-@pytest.mark.promise(27)
 def test_keys_of_other_types_are_refused_with_the_fix(key: Any, message: str) -> None:
     built = sparsedp.release(({"day": [DAY], "page": ["/"]}, [5]), epsilon=1.0, nonzero=9)
     with pytest.raises(InputError, match=message):

@@ -146,6 +146,7 @@ EXPORTED = {
     "ErrorPrediction",
     "FormatError",
     "InputError",
+    "KeyColumn",
     "KeyTypeError",
     "Ledger",
     "LedgerError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,7 +140,13 @@ def _shown(key: Any) -> Any:
 
 
 def _printable(key: Any) -> str | int:
-    """The key without anything that a terminal would obey, and with its backslashes doubled."""
+    """The key, or a column of it, as `lookup` takes it, without anything that a terminal would obey,
+    and with its backslashes doubled.
+    """
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, date):  # a datetime too
+        return key.isoformat()
     if not isinstance(key, (str, bytes)):
         return key if isinstance(key, int) else str(key)
     text = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key

@@ -162,6 +162,8 @@ def _of_objects(values: list[Any], wanted: ColumnKind | None, what: str) -> tupl
             f"got {type(values[0]).__name__}"
         )
     _check_classes(values, kind, what)
+    if wanted is None and unit_of(kind) is not None:
+        _check_units(values, kind, what)
     return pa.chunked_array([_READERS.get(kind, _times)(values, kind, what)]), kind
 
 
@@ -187,14 +189,23 @@ def _check_classes(values: list[Any], kind: ColumnKind, what: str) -> None:
     )
 
 
+def _check_units(values: list[Any], kind: ColumnKind, what: str) -> None:
+    """`KeyTypeError` for times in several units: the first would decide about the others."""
+    for at, value in enumerate(values):
+        if value == value and kind_of_value(value) != kind:
+            raise KeyTypeError(
+                f"{what} must have one unit and all time zones or none, got another at position {at} than {kind}; "
+                "convert them to one, or pass key_type="
+            )
+
+
 def kind_of_value(value: Any) -> ColumnKind | None:
     """The kind of a column with this value; None if it is no value of a key."""
     if isinstance(value, np.datetime64):
         unit = np.datetime_data(value.dtype)[0]
         return "date" if unit == "D" else timestamps(unit, False) if unit in UNITS else None
     if isinstance(value, datetime):
-        unit = getattr(value, "unit", "us")  # a Timestamp of pandas states its unit
-        return timestamps(unit, value.tzinfo is not None) if unit in UNITS else None
+        return timestamps("us", value.tzinfo is not None)  # the unit of a pandas Timestamp may depend on its value
     kinds: list[tuple[tuple[type, ...], ColumnKind]] = [
         ((str,), "text"),
         ((bytes,), "bytes"),

@@ -1,0 +1,160 @@
+"""Keys of several columns on the command line: released, looked up by one argument for each column, or
+from CSV and JSON lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import sparsedp
+from test_cli import run
+
+LOG = "day,page,user,at\n" + "".join(
+    f"2024-01-0{1 + user % 2},/{'é' if user % 3 else ''},u{user},2024-01-01T10:00:00Z\n" for user in range(600)
+)
+RELEASE = ("release", "log.csv", "--user", "user", "--max-keys-per-user", 2, "--epsilon", 4, "-q")
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log in an empty folder, which becomes the current folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text(LOG, encoding="utf-8")
+
+
+def released(*options: object) -> None:
+    run(*RELEASE, "--key", "day", "--key", "page", "--key-type", "date", "--key-type", "text", *options)
+
+
+def looked_up(*arguments: object, stdin: str | None = None) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(run("lookup", "v.sparsedp", *arguments, stdin=stdin).stdout)))
+
+
+def test_a_key_is_one_argument_for_each_column() -> None:
+    released("-o", "v.sparsedp")
+    (row,) = looked_up("2024-01-01", "/é")
+    assert list(row) == ["day", "page", "estimate", "low", "high"]
+    assert (row["day"], row["page"]) == ("2024-01-01", "/é")
+    release = sparsedp.load("v.sparsedp")
+    assert float(row["estimate"]) == release[date(2024, 1, 1), "/é"] > 150
+    (line,) = run("lookup", "v.sparsedp", "2024-01-01", "/é", "--json").stdout.splitlines()
+    assert json.loads(line)["page"] == "/é"
+    assert run("verify", "v.sparsedp").stderr == "v.sparsedp is intact\n"
+
+
+def test_many_keys_are_csv_or_json_lines() -> None:
+    released("-o", "v.sparsedp")
+    expected = [row["estimate"] for row in (looked_up("2024-01-02", "/")[0], looked_up("2024-01-01", "/é")[0])]
+    table = 'page,other,day\n/,1,2024-01-02\n"/é",2,2024-01-01\n'
+    Path("keys.csv").write_text(table, encoding="utf-8")
+    records = [{"day": "2024-01-02", "page": "/", "n": 1}, {"page": "/é", "day": "2024-01-01"}]
+    Path("keys.jsonl").write_text("\n".join(map(json.dumps, records)) + "\n", encoding="utf-8")
+    for given in (("--file", "keys.csv"), ("-f", "keys.jsonl")):
+        assert [row["estimate"] for row in looked_up(*given)] == expected
+    assert [row["estimate"] for row in looked_up(stdin=table)] == expected
+    best = json.loads(run("top", "v.sparsedp", "-c", "keys.csv", "-n", 1, "--json").stdout)
+    assert [(one["day"], one["page"]) for one in best] == [("2024-01-01", "/é")]
+    assert run("top", "v.sparsedp", "-c", "keys.jsonl", "-n", 1).stdout.endswith("  2024-01-01  /é\n")
+
+
+REFUSED: list[tuple[list[str], str | None, str]] = [
+    (["2024-01-01"], None, "2 columns, day (date), page (text): pass one argument for each, got 1; several keys are"),
+    (["2024-01-01", "/", "x"], None, "got 3"),
+    (["2024-1-1", "/"], None, "key '2024-1-1' in line 1 must be a date such as 2024-01-31"),
+    (["2024-02-30", "/"], None, "key '2024-02-30' in line 1 must be a date"),
+    ([], "", "it is empty; its first line must be day,page"),
+    ([], "day,url\n2024-01-01,/\n", "the first line of the keys must name the columns of the key: day, page"),
+    ([], "day,page\n2024-01-01,/\n2024-01-01\n", "a line has another number of columns"),
+    ([], "day,page\n2024-01-01,/\nyesterday,/\n", "key 'yesterday' in line 3 must be a date"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "stdin", "message"), REFUSED)
+def test_what_cannot_be_looked_up_is_refused(arguments: list[str], stdin: str | None, message: str) -> None:
+    released("-o", "v.sparsedp")
+    assert message in run("lookup", "v.sparsedp", *arguments, stdin=stdin, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"day": "2024-01-01"}', "field 'page' in line 2 is missing"),
+        ('{"day": "2024-01-01", "page": [1]}', "field 'page' in line 2 must be text, an integer or a truth value"),
+        ("[]", "line 2 must be a JSON object with the fields day, page"),
+        ("{", "line 2 is not JSON"),
+    ],
+)
+def test_json_lines_are_refused_with_their_line(line: str, message: str) -> None:
+    released("-o", "v.sparsedp")
+    Path("k.jsonl").write_text('{"day": "2024-01-01", "page": "/"}\n' + line + "\n")
+    assert message in run("lookup", "v.sparsedp", "-f", "k.jsonl", code=2).stderr
+
+
+def test_columns_are_told_before_and_after() -> None:
+    assert "keys          day (date), page (text)" in run(
+        *(part for part in RELEASE if part != "-q"), "--key", "day", "--key", "page", "--key-type", "date",
+        "--key-type", "text", "-o", "v.sparsedp", "--dry-run",
+    ).stdout  # fmt: skip
+    released("-o", "v.sparsedp")
+    assert "  keys     day (date), page (text), hashed\n" in run("info", "v.sparsedp").stdout
+    told = json.loads(run("info", "v.sparsedp", "--json").stdout)
+    assert told["key_columns"] == [{"name": "day", "kind": "date"}, {"name": "page", "kind": "text"}]
+    assert (told["key_kind"], told["format"]) == (None, 3)
+    planned = json.loads(run("plan", "log.csv", "--key", "day", "--key", "page", "--nonzero", 9, "--json").stdout)
+    assert [column["name"] for column in planned["keys"]] == ["day", "page"]
+    assert "  keys     day (text)\n" in run("plan", "log.csv", "--key", "day", "--nonzero", 9).stdout
+    chosen = run("suggest", "log.csv", "--key", "day", "--key", "page", "--user", "user", "--epsilon", 1, "--json")
+    assert json.loads(chosen.stdout)["max_keys_per_user"] >= 1
+
+
+def test_wrong_columns_are_refused_before_anything_is_spent() -> None:
+    for options, message in (
+        (("--key", "day", "--key", "day"), "--key must name every column once, got day, day"),
+        (("--key", "day", "--key-type", "month"), "--key-type must be one of 'as stored', 'text'"),
+        (("--key", "day", "--key", "page", "--domain", 9), "--domain is for keys of one column of integers"),
+        (("--key", "day", "--key", "pag"), "has no column 'pag'; did you mean 'page'?"),
+        (("--key", "page", "--key-type", "date"), "column 'page' is not a date such as 2024-01-31 in 600 rows"),
+    ):
+        assert message in run(*RELEASE, *options, "-o", "v.sparsedp", code=2).stderr
+    assert not Path("v.sparsedp").exists()
+
+
+def test_a_single_day_or_time_is_a_plain_argument() -> None:
+    run(*RELEASE, "--key", "at", "--key-type", "timestamp[s, UTC]", "-o", "v.sparsedp")
+    estimates = [row["estimate"] for row in looked_up("2024-01-01T10:00:00Z", "2024-01-01T11:00:00+01:00")]
+    assert estimates[0] == estimates[1]
+    assert float(estimates[0]) == sparsedp.load("v.sparsedp")[datetime(2024, 1, 1, 10, tzinfo=timezone.utc)] > 500
+    assert looked_up(stdin="2024-01-01T10:00:00Z\n")[0]["estimate"] == estimates[0]
+    assert "in s" in run("lookup", "v.sparsedp", "2024-01-01T10:00:00", code=2).stderr
+    assert "in s" in run("lookup", "v.sparsedp", "2024-01-01T10:00:00.5Z", code=2).stderr
+
+
+def test_columns_of_every_kind_are_named_as_they_are_asked_for() -> None:
+    row: dict[str, Any] = {
+        "day": date(2024, 1, 1),
+        "local": datetime(2024, 1, 1, 10, 0, 0, 5),
+        "instant": datetime(2024, 1, 1, 10, tzinfo=timezone.utc),
+        "new": True,
+        "n": -7,
+        "raw": b"x",
+        "low": "a\n",
+    }
+    frame = pd.DataFrame([row] * 500)
+    frame.to_parquet("t.parquet")
+    options = [part for name in row for part in ("--key", name)]
+    run("release", "t.parquet", *options, "--epsilon", 2, "--delta", "1e-6", "--keep-keys", "-q", "-o", "v.sparsedp")
+    shown = run("top", "v.sparsedp").stdout
+    assert shown.split("  ", 1)[1].strip().endswith("true  -7  x  a\\n")
+    (best,) = json.loads(run("top", "v.sparsedp", "--json").stdout)
+    asked = [str(value) for name, value in best.items() if name not in ("estimate", "low")]
+    (answer,) = looked_up("--", *asked, "a\n")
+    assert list(answer) == [*list(row)[:-1], "key_low", "estimate", "low", "high"]
+    assert float(answer["estimate"]) > 400
