@@ -35,6 +35,7 @@ FIGURES: dict[str, tuple[Callable[[Palette], Figure], Callable[[], Any]]] = {
     "threshold-alp": (curves.parts_of_threshold_alp, curves.by_count),
     "cost-of-keys": (curves.cost_of_keys, lambda: [curves.by_bound(), curves.kept_shares()]),
     "intervals": (curves.intervals, curves.repeated),
+    "every-day": (curves.every_day, curves.month),
     "ladder": (ideas.ladder, ideas.ladder_laws),
     "linear-system": (ideas.linear_system, ideas.bucket_edges),
     "laplace": (ideas.dense_noise, ideas.noisy_counts),

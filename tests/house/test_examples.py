@@ -30,7 +30,7 @@ RUNNING = ("console", "python", "pycon", "sh")
 
 # These commands draw noise: what they print is compared up to noise. All others print the same each
 # time.
-NOISY = re.compile(r"sparsedp (release|lookup|top|audit)\b")
+NOISY = re.compile(r"sparsedp (release|lookup|top|audit|series)\b")
 NUMBER = re.compile(r"(?<![\w/.-])(?<!ε = )(?<!factor of )-?\d+(?:\.\d+)?(?![\w.]*[a-z/])")
 THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 # Counts of the examples have noise of scale 20 at most, so that an answer is off by more than this
@@ -60,7 +60,9 @@ def matches(shown: str, output: str, noisy: bool = False) -> bool:
     numbers are about the same.
     """
     shown, output = (re.sub(r"[ \t]+", " ", text).strip() for text in (shown, output))
-    if not output.startswith('"key"'):  # commas between numbers of a CSV file are none within them
+    if not output.startswith(
+        ('"key"', '"label"', '"first"')
+    ):  # commas between numbers of a CSV file are none within them
         shown, output = (THOUSANDS.sub("", text) for text in (shown, output))
     if not noisy:
         pattern = ".*".join(re.escape(piece) for piece in shown.split("..."))

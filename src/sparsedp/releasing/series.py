@@ -3,7 +3,7 @@
 Their noise is independent, so variances of sums over a window add up; what bias there is has the same
 sign for the same key every day, so it is added as it is. Nothing here draws noise or spends budget:
 what is read was published. Together the releases protect a user who is in all of them by their ε and
-δ added up (docs/privacy.md, "A series of releases").
+δ added up (docs/privacy.md, "Accounting over releases").
 """
 
 from __future__ import annotations
