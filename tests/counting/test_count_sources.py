@@ -193,7 +193,7 @@ def test_the_last_of_at_least_two_columns_has_the_values(make: Callable[[Any], A
     def table(**columns: list[Any]) -> Any:
         return make(columns if make is pd.DataFrame else pa.table(columns))
 
-    with pytest.raises(InputError, match="columns of keys and, as the last one, of values, got x$"):
+    with pytest.raises(InputError, match=r"columns of keys and, as the last one, of values, got x$"):
         sparsedp.release(table(x=["a"]), epsilon=1)
     with pytest.raises(InputError, match="must be a number"):
         sparsedp.release(table(x=["a"], y=[1], z=["a"]), epsilon=1)

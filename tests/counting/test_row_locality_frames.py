@@ -175,7 +175,7 @@ def test_users_and_keys_of_other_types_are_refused_with_a_cast(case: str) -> Non
 
 
 def test_users_are_no_timestamps() -> None:
-    with pytest.raises(InputError, match="column 'x' has TIMESTAMP.* values, and users must be"):
+    with pytest.raises(InputError, match=r"column 'x' has TIMESTAMP.* values, and users must be"):
         counted(pd.DataFrame({"x": pd.to_datetime(["2024-01-02"]), "y": "a"}), key="y", user="x")
 
 
