@@ -218,7 +218,7 @@ def intervals(palette: Palette) -> Figure:
     return figure
 
 
-DAYS, PAGES = 30, ("/home", "/news")
+DAYS, DAILY = 30, ("/home", "/news")
 
 
 @cache
@@ -227,14 +227,14 @@ def month() -> tuple[Curve, Curve, Curve]:
     days = {}
     for at in range(DAYS):
         weekend = at % 7 in (0, 1)  # June 2024 begins with a Saturday
-        counts = {page: (1200, 830)[rank] // (1 + weekend) + at for rank, page in enumerate(PAGES)}
+        counts = {page: (1200, 830)[rank] // (1 + weekend) + at for rank, page in enumerate(DAILY)}
         with reproducible_for_tests(at):
             days[f"2024-06-{at + 1:02}"] = sparsedp.release(
                 counts, epsilon=0.5, delta=1e-7, noise="gaussian", max_keys_per_user=8, mechanism="retrieval"
             )
     series = sparsedp.series(days)
-    low, high = series.interval(list(PAGES))
-    estimates, below, above = (answers.T.ravel().tolist() for answers in (series.lookup(list(PAGES)), low, high))
+    low, high = series.interval(list(DAILY))
+    estimates, below, above = (answers.T.ravel().tolist() for answers in (series.lookup(list(DAILY)), low, high))
     return estimates, below, above
 
 
@@ -242,10 +242,10 @@ def every_day(palette: Palette) -> Figure:
     """Two pages over a month, with the bands of their intervals."""
     figure, axes = axes_of(3.4, palette)
     days = np.arange(1, DAYS + 1)
-    estimates, low, high = (np.reshape(part, (len(PAGES), DAYS)) for part in month())
+    estimates, low, high = (np.reshape(part, (len(DAILY), DAYS)) for part in month())
     for at, colour in enumerate((palette.ours, palette.other)):
         axes.fill_between(days, low[at], high[at], color=colour, alpha=0.2, linewidth=0)
-        axes.plot(days, estimates[at], "o-", color=colour, markersize=3, label=PAGES[at])
+        axes.plot(days, estimates[at], "o-", color=colour, markersize=3, label=DAILY[at])
     axes.set(title="A month of daily releases, with 95 % intervals", xlabel="day of June", ylim=(0, None))
     axes.set_ylabel("visitors")
     axes.set_xticks([1, 8, 15, 22, 29])

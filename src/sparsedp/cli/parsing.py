@@ -73,10 +73,10 @@ def _column_of(texts: list[str]) -> pa.Array:
 
 def _asked(release: Release, texts: list[pa.Array], integer: bool, first: int) -> Asked:
     """Text as keys of the release. Files of format 1 do not state the kind: `integer` decides."""
-    columns = release.key_columns
+    columns, simple = release.key_columns, not release.key_space.columns
     shown = dict(zip(labels(columns, ANSWERS), texts, strict=True))
     values = tuple(
-        parsed(column, "integer" if integer else own.kind or "text", first)
+        parsed(column, "integer" if integer and simple else own.kind or "text", first)
         for column, own in zip(texts, columns, strict=True)
     )
     return Asked(shown, values if len(columns) > 1 else values[0])

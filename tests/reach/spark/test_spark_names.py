@@ -126,7 +126,6 @@ def test_keys_that_share_a_fingerprint_stay_apart(monkeypatch: pytest.MonkeyPatc
         return np.array([int(key.as_py().split()[-1]) // 2 for key in keys], np.uint64)
 
     monkeypatch.setattr(spark_rows, "key_ids", colliding)
-    monkeypatch.setattr(building, "key_ids", colliding)
     keys = [f"key {at}" for at in (1, 0, 3, 2, 0, 1, 1)]
     rows = pa.record_batch({"k": keys, "n": pa.array([1, 500, 7, 8, 500, 1, 1], pa.int64())})
     sent = list(spark_rows._by_key(iter([rows]), SPACE, Partition(2, True), combines=True))

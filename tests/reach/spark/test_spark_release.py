@@ -158,7 +158,7 @@ def test_columns_that_tell_no_users_apart_are_refused_with_the_cast(kind: str, s
         pytest.skip("this Spark has no collations")
     column = "array(u)" if kind.startswith("array") else f"u COLLATE {kind.split()[-1]}"
     typed = df.selectExpr("k", f"{column if kind.startswith(('array', 'string')) else f'try_cast(u AS {kind})'} AS u")
-    for key, user in (("k", "u"), ("u", "k")):
+    for key, user in (("k", "u"), ("u", "k"))[: 1 if kind == "timestamp" else 2]:  # timestamps may be keys
         with pytest.raises(InputError, match=r"column 'u' has .* values.*\.cast\('string'\)"):
             Query.create(typed, Counting(key, user, None, 2, 1))
 
