@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from releases import COMPOSITE, DIRECTORIES, VARIANTS, answers, make
+from releases import COMPOSITE, CUT_LAWS, DIRECTORIES, VARIANTS, answers, make
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
 if __name__ == "__main__":
-    for name in VARIANTS | DIRECTORIES | COMPOSITE:
+    for name in VARIANTS | DIRECTORIES | CUT_LAWS | COMPOSITE:
         release = make(name)
         folder = GOLDEN / f"format-{release.format}"
         if (folder / f"{name}.json").exists():

@@ -28,6 +28,21 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "compact-total": {"mechanism": "compact", "nonzero": None, "total": 50},
 }
 DIRECTORIES: dict[str, dict[str, Any]] = {"tight-alp-parts": {"mechanism": "tight-alp", "parts": 3}}
+# Noise whose law is a table of integers, which files of format 2 have had for some time.
+CUT_LAWS: dict[str, dict[str, Any]] = {
+    "retrieval-cut": {"mechanism": "retrieval"},
+    "retrieval-cut-signed": {"mechanism": "retrieval", "signed": True, "sensitivity": 2},
+    "retrieval-cut-sized": {"mechanism": "retrieval", "nonzero": None},
+    "retrieval-gaussian": {"mechanism": "retrieval", "noise": "gaussian", "max_keys_per_user": 5},
+    "retrieval-gaussian-kept": {
+        "mechanism": "retrieval",
+        "noise": "gaussian",
+        "max_keys_per_user": 3,
+        "keep_keys": True,
+        "nonzero": None,
+    },
+    "stability-gaussian": {"mechanism": "stability", "noise": "gaussian", "max_keys_per_user": 4, "max_per_key": 2},
+}
 # Keys of several columns, which format 3 introduced.
 COMPOSITE: dict[str, dict[str, Any]] = {
     "columns": {"mechanism": "tight-alp"},
@@ -42,7 +57,7 @@ _FIRST = datetime(2024, 2, 28, 23, 59, 59, 999_999)
 
 def make(name: str, seed: int = 5) -> Release:
     """The release of that name; keys are the integers of KEYS, every third count is large."""
-    options = dict((VARIANTS | DIRECTORIES | COMPOSITE)[name])
+    options = dict((VARIANTS | DIRECTORIES | CUT_LAWS | COMPOSITE)[name])
     mechanism = options["mechanism"]
     options.setdefault("delta", 1e-6 if mechanism in ("stability", "retrieval") else 0.0)
     options.setdefault("nonzero", len(KEYS))

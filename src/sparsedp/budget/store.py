@@ -6,9 +6,10 @@ after a crash, a mount of the file alone) the journal is not seen, or is applied
 back debits whose releases are out. So there is no second file: a commit is one line at the end, and
 the lock is on the file itself, whatever its name.
 
-    head    512 bytes that never change marks   two of 512 bytes, used in turn: the number of lines,
-    where the last one ends, its digest, and a checksum lines   SHA-256 of the previous line and of
-    this one, and the changes of one commit as JSON
+    head    512 bytes that never change
+    marks   two of 512 bytes, used in turn: the number of lines, where the last one ends, its digest,
+            and a checksum
+    lines   SHA-256 of the previous line and of this one, and the changes of one commit as JSON
 
 - Durable: a line is written and synced, then its mark, synced too, and only then is the debit
   reported. If the process is killed before that, the file ends with a whole line, which counts, or
