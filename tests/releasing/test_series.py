@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +89,7 @@ def test_standard_errors_of_sums_are_those_of_repeated_series() -> None:
     for seed in range(400):
         with reproducible_for_tests(seed):
             releases = [sparsedp.release((np.arange(40), truth), epsilon=1.0, domain=40) for _ in range(4)]
-        total, error = sparsedp.series(releases, labels="abcd").sum(keys)
+        total, error = sparsedp.series(releases, labels=list("abcd")).sum(keys)
         deviations.append((total - 4 * truth[keys].sum()) / error)
     assert 0.85 < np.sqrt(np.mean(np.square(deviations))) < 1.18
 
@@ -152,13 +152,17 @@ def test_a_name_without_a_date_needs_a_label(name: str, tmp_path: Path) -> None:
     ("opening", "message"),
     [
         (lambda: sparsedp.series([]), "at least one release"),
-        (lambda: sparsedp.series(3), "must be paths or releases, got int"),
-        (lambda: sparsedp.series([3]), "must be paths or releases, got int"),
+        (lambda: sparsedp.series(cast(Any, 3)), "must be paths or releases, got int"),
+        (lambda: sparsedp.series([cast(Any, 3)]), "must be paths or releases, got int"),
         (lambda: sparsedp.series([day_of(1)]), "pass labels="),
         (lambda: sparsedp.series([day_of(1)], labels=[]), "as many as releases"),
         (lambda: sparsedp.series([day_of(1)] * 2, labels=["a", "a"]), "'a' is that of two"),
         (lambda: sparsedp.series([day_of(1)], labels=[""]), "a label must be text or a date"),
+        (lambda: sparsedp.series([day_of(1)], labels="a"), "must be a list of labels"),
+        (lambda: sparsedp.series([day_of(1)], labels=[datetime(2024, 1, 1, 5)]), "a time of a day"),
         (lambda: sparsedp.series({"a": day_of(1)}, labels=["a"]), "beside a mapping"),
+        (lambda: sparsedp.series({"2024-01": day_of(1)}).between("2024-01-05"), "must be months or years"),
+        (lambda: sparsedp.series({"2024-01-01": day_of(1)}).between(until="2024-W01-3"), "must be dates such as"),
         (lambda: sparsedp.series({"a": day_of(1)}).window_sums(KEYS, 2), "window must be at most 1"),
         (lambda: sparsedp.series({"a": day_of(1)})["b"], "no release 'b'"),
         (lambda: sparsedp.series({"2024-01-01": day_of(1)}).between("soon"), "must be dates such as"),
@@ -168,6 +172,32 @@ def test_a_name_without_a_date_needs_a_label(name: str, tmp_path: Path) -> None:
 def test_what_is_wrong_is_told(opening: Callable[[], object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         opening()
+
+
+def test_a_release_is_not_listed_twice(folder: Path, tmp_path: Path) -> None:
+    """Catches sums whose errors count as independent although they are the same."""
+    one = day_of(1)
+    path = next(folder.iterdir())
+    (tmp_path / "2030-01-01.sparsedp").write_bytes(path.read_bytes())
+    for twice in ([one, one], [path, tmp_path / "2030-01-01.sparsedp"]):
+        with pytest.raises(ParameterError, match="are one and the same"):
+            sparsedp.series(twice, labels=["a", "b"], allow_reproducible=True)
+
+
+@pytest.mark.parametrize("mechanism", ["retrieval", "tight-alp"])
+def test_a_key_that_is_asked_for_again_has_the_same_error_again(mechanism: str) -> None:
+    """Catches a standard error of four answers that is twice, and not four times, that of one."""
+    release = day_of(1, mechanism)
+    one, four = release.sum(["page-0"]), release.sum(["page-0"] * 4)
+    assert (four.total, four.standard_error) == pytest.approx((4 * one.total, 4 * one.standard_error))
+    both = release.sum(["page-0", "page-1", "page-1"])
+    apart = [release.summed([key]) for key in ("page-0", "page-1")]
+    assert both.total == pytest.approx(apart[0].total + 2 * apart[1].total)
+    bias = apart[0].bias + 2 * apart[1].bias
+    assert both.standard_error == pytest.approx(
+        math.sqrt(apart[0].variance + 4 * apart[1].variance + bias**2), rel=0.02
+    )
+    assert release.sum([]) == (0, 0)
 
 
 def test_files_that_are_not_there_or_broken(tmp_path: Path) -> None:
@@ -224,8 +254,8 @@ def test_what_may_change_from_day_to_day() -> None:
 
 def test_parts_are_found_in_a_folder(tmp_path: Path) -> None:
     """Catches a folder of parts that is taken for a folder of releases."""
-    release = sparsedp.release({"a": 5}, epsilon=1, parts=2, path=tmp_path / "2024-01-01.sparsedp")
-    release.save(tmp_path / "2024-01-02.sparsedp")
+    for day in (1, 2):
+        sparsedp.release({"a": 5}, epsilon=1, parts=2, path=tmp_path / f"2024-01-{day:02}.sparsedp")
     assert sparsedp.series(tmp_path).labels == ("2024-01-01", "2024-01-02")
     assert sparsedp.series(tmp_path / "2024-01-01.sparsedp").labels == ("2024-01-01",)
 
@@ -241,8 +271,9 @@ def test_keys_of_several_columns(tmp_path: Path) -> None:
         ["day 0", "fr", 2],
         ["day 1", "de", 1],
     ]
-    days.plot(("de", 1), tmp_path / "one.png")
-    assert (tmp_path / "one.png").stat().st_size > 5000
+    for at, keys in enumerate((("de", 1), [("de", 1), ("fr", 2)], (["de", "fr"], [1, 2]), (("de", 1), ("fr", 2)))):
+        days.plot(keys, tmp_path / f"{at}.png")
+        assert (tmp_path / f"{at}.png").stat().st_size > 5000
     with pytest.raises(KeyTypeError):
         days.lookup(["de"])
 
@@ -255,7 +286,7 @@ def test_a_table_has_a_row_for_each_day_and_key(days: sparsedp.Series) -> None:
 
 
 def test_plots(days: sparsedp.Series, tmp_path: Path) -> None:
-    for keys, name in (("page-0", "one.svg"), (["page-0", "never", "a$b$"], "three.png")):
+    for keys, name in (("page-0", "one.svg"), (["page-0", "never", "_a$b$"], "three.png")):
         days.plot(keys, tmp_path / name)
         assert (tmp_path / name).stat().st_size > 5000
     for keys in ([], [f"page-{at}" for at in range(9)]):
@@ -297,3 +328,18 @@ def test_commands(days: sparsedp.Series, folder: Path, tmp_path: Path) -> None:
         (("plot", folder, "a", "-o", tmp_path / "p.jpeg2", test), "p.jpeg2"),
     ):
         assert message in run(*wrong, code=1 if message == "reproducible" else 2).stderr
+
+
+def test_commands_take_keys_of_several_columns(tmp_path: Path) -> None:
+    """Catches columns of one key that are taken for keys."""
+    for day in (1, 2):
+        release = sparsedp.release({("de", 1): 500, ("fr", 2): 100}, epsilon=1)
+        release.save(tmp_path / f"2024-01-{day:02}.sparsedp")
+    lines = run("lookup", tmp_path, "de", 1).stdout.splitlines()
+    assert lines[0] == '"label","key1","key2","estimate","low","high"'
+    assert len(lines) == 3
+    run("plot", tmp_path, "de", 1, "-o", tmp_path / "p.png")
+    assert (tmp_path / "p.png").stat().st_size > 5000
+    (tmp_path / "keys.csv").write_text("key1,key2\nde,1\nfr,2\n")
+    (made,) = json.loads(run("sum", tmp_path, "-f", tmp_path / "keys.csv", "--json").stdout)
+    assert abs(made["total"] - 1200) < 200

@@ -48,20 +48,20 @@ def grouped(sql: str, kind: str, binary_text: bool) -> tuple[str, str]:
     return (text, "VARCHAR") if binary_text else (f"encode({text})", "BLOB")
 
 
-def order_of(columns: Sequence[tuple[str, str]]) -> str:
+def order_of(columns: Sequence[tuple[str, str]], digest: str = "md5_number") -> str:
     """DuckDB's SQL for the hash of a user and the columns of a key; names and types come from
     `grouped`.
     """
     binary = any(kind == "BLOB" for _, kind in columns)
     texts = [column if kind in ("VARCHAR", "BLOB") else f"CAST({column} AS VARCHAR)" for column, kind in columns]
     if not binary:
-        return f"md5_number(concat({', '.join(_told_apart(texts, 'strlen({0})'))}))"
+        return f"{digest}(concat({', '.join(_told_apart(texts, 'strlen({0})'))}))"
     each = [text if kind == "BLOB" else f"encode({text})" for text, (_, kind) in zip(texts, columns, strict=True)]
     pieces = [
         f"encode({piece})" if piece == "':'" else piece
         for piece in _told_apart(each, "encode(CAST(octet_length({0}) AS VARCHAR))")
     ]
-    return f"md5_number({' || '.join(pieces)})"
+    return f"{digest}({' || '.join(pieces)})"
 
 
 def _told_apart(pieces: Sequence[str], length: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import InputError, ParameterError, reason_of
-from .scans import Scan, StreamedScan, check_columns, checked, described, literal, nearest, quoted
+from .scans import Scan, StreamedScan, case_twin, check_columns, checked, described, literal, nearest, quoted
 from .separated import Dialect, batches_of, header_of
 
 # How files are read, by their extension. Text formats have no types, so their keys and users are
@@ -113,6 +113,9 @@ def of_files(
     if kind != "csv" and others:
         raise ParameterError(f"{others[0]} is for CSV files, and {files[0]} is not one; omit it")
     folders = _folders(files, reading.hive)
+    for column in columns:
+        if twin := case_twin(column, folders[0]):
+            raise InputError(f"there is a folder {twin}=…, and {column!r} differs from it only in case; rename one")
     if kind == "csv":
         return _separated(connection, files, columns, reading, folders, complaints)
     hive = "true, hive_types_autocast = false" if reading.hive else "false"
@@ -146,7 +149,7 @@ def _folders(files: list[str], hive: bool) -> list[dict[str, str | None]]:
 
 def _refuse_hidden(names: list[str], folders: list[dict[str, str | None]], file: str) -> None:
     for name in folders[0]:
-        if name in names:
+        if name in names or case_twin(name, names):
             raise InputError(f"{file} has a column {name!r} and is in a folder {name}=…; rename one, or omit hive=")
 
 

@@ -15,6 +15,7 @@ from ..keys.kinds import COLUMN_KINDS, MOST_COLUMNS
 from ..privacy.contributions import Contribution
 from ..privacy.numbers import positive_fraction, whole_number
 from .files import Reading
+from .scans import case_twin
 
 AUTO = "auto"  # max_keys_per_user that `suggest` chooses
 KEY_TYPES = ("as stored", *COLUMN_KINDS)
@@ -62,6 +63,12 @@ class Counting:
             name = getattr(self, role)
             if name is not None and (not isinstance(name, str) or not name):
                 raise ParameterError(f"{role} must be the name of a column, got {name!r}")
+        for name in self.columns:
+            if twin := case_twin(name, self.columns):
+                raise ParameterError(
+                    f"columns must differ by more than case, which databases ignore, got {name!r} and {twin!r}; rename "
+                    "one of them"
+                )
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -148,7 +155,8 @@ class Counting:
     @property
     def columns(self) -> list[str]:
         """The names of the columns that are read."""
-        return [*self.keys, *(name for name in (self.user, self.value) if name is not None)]
+        names = [*self.keys, *(name for name in (self.user, self.value) if name is not None)]
+        return list(dict.fromkeys(names))
 
     @cached_property
     def reading(self) -> Reading:

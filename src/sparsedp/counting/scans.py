@@ -98,6 +98,15 @@ def check_columns(names: Iterable[str], columns: list[str]) -> None:
         if column not in names:
             hint = nearest(names, column) or f"it has {', '.join(map(repr, names))}"
             raise InputError(f"there is no column {column!r} in the table; {hint}")
+        if twin := case_twin(column, names):
+            raise InputError(
+                f"the table has the columns {column!r} and {twin!r}, which databases cannot tell apart; rename one"
+            )
+
+
+def case_twin(column: str, names: Iterable[str]) -> str | None:
+    """Another name that differs only in case: a database would take one for the other."""
+    return next((name for name in names if name != column and name.casefold() == column.casefold()), None)
 
 
 def nearest(names: Iterable[str], column: str) -> str:

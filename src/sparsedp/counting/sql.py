@@ -96,13 +96,14 @@ class Query:
             columns.append(f"{self._grouped_user[0]} AS u")
         if self._value is not None:
             columns.append(f"{self._value} AS v")
-        return f"SELECT {', '.join(columns)} FROM source{self._not_dropped}"
+        return f"SELECT {', '.join(columns)} FROM source WHERE {self._counts}"
 
     @property
-    def _not_dropped(self) -> str:
+    def _counts(self) -> str:
+        """Whether a row counts, or is dropped."""
         if not self.asked.drop:
-            return ""
-        return " WHERE " + " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.asked.columns)
+            return "true"
+        return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.asked.columns)
 
     def _bounded(self, total: str) -> str:
         """A total cut to what a user may contribute to a key, in units."""
@@ -160,7 +161,8 @@ class Query:
 
         A key belongs to one of `sums` sums, with a sign; both are bits of its hash.
         """
-        own, k = order_of(self._typed_names), ", ".join(self._names)
+        # The half of the hash that has its lowest bytes: 128 bits are slow to divide.
+        own, k = order_of(self._typed_names, "md5_number_upper"), ", ".join(self._names)
         return (
             f"SELECT * FROM (WITH rows AS ({self._rows()}), "
             f"pairs AS MATERIALIZED (SELECT u, {k}, bool_or(bad) AS bad FROM rows GROUP BY u, {k}), "
@@ -176,9 +178,13 @@ class Query:
     def refuse(self) -> NoReturn:
         """Raise `InputError` with the number of bad rows and the first of them."""
         faults = {text: f"coalesce({fault}, false)" for text, fault in self.wrong_rows().items()}
-        counts = ", ".join(f"count(*) FILTER (WHERE {f}), min(line) FILTER (WHERE {f})" for f in faults.values())
-        lines = "SELECT *, row_number() OVER () AS line FROM source"
-        (row,) = self.table.query(f"SELECT {counts} FROM ({lines}){self._not_dropped}").fetchall()
+        # Each under a name of our own: a column of the table must not take its place.
+        wrong = ", ".join(f"{fault} AS bad{at}" for at, fault in enumerate(faults.values()))
+        rows = f"SELECT row_number() OVER () AS place, {wrong}, {self._counts} AS counts FROM source"
+        counts = ", ".join(
+            f"count(*) FILTER (WHERE bad{n}), min(place) FILTER (WHERE bad{n})" for n in range(len(faults))
+        )
+        (row,) = self.table.query(f"SELECT {counts} FROM ({rows}) WHERE counts").fetchall()
         found = [
             f"{text} in {number} row{'s' if number > 1 else ''}, first in row {first}"
             for text, number, first in zip(faults, row[::2], row[1::2], strict=True)

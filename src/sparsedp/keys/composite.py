@@ -143,12 +143,12 @@ def one_id(seed: tuple[int, int], key: Any, columns: Sequence[KeyColumn]) -> int
 
 def settled(keys: Any) -> Any:
     """Keys that can be read twice: a table or columns as they are, anything else as a column."""
-    return keys if isinstance(keys, KeyTable) or _is_table(keys) or _is_columns(keys) else as_column(keys, "key")
+    return keys if isinstance(keys, KeyTable) or _is_table(keys) or is_columns(keys) else as_column(keys, "key")
 
 
 def is_composite(keys: Any) -> bool:
     """Whether settled keys have several columns, or one column of dates or timestamps."""
-    if isinstance(keys, KeyTable) or _is_table(keys) or _is_columns(keys):
+    if isinstance(keys, KeyTable) or _is_table(keys) or is_columns(keys):
         return True
     if is_arrow(keys):
         from pyarrow import types
@@ -161,7 +161,7 @@ def is_composite(keys: Any) -> bool:
     return isinstance(first, tuple) or (kind is not None and not is_simple(kind) and kind != "boolean")
 
 
-def _is_columns(keys: Any) -> bool:
+def is_columns(keys: Any) -> bool:
     """Whether this is a tuple of columns."""
     return isinstance(keys, tuple) and len(keys) > 0 and all(map(_is_column, keys))
 
@@ -226,7 +226,7 @@ def _of_arrow(table: Any) -> dict[str, Any]:
 
 def _by_position(keys: Any, count: int) -> dict[str, Any]:
     """Columns without names: a tuple of columns, a sequence of tuples, or the only column."""
-    if _is_columns(keys):
+    if is_columns(keys):
         return dict(zip(default_names(len(keys)), keys, strict=True))
     if isinstance(keys, (str, bytes)):
         kind = type(keys).__name__

@@ -167,14 +167,17 @@ class Release(Contents):
 
     def summed(self, keys: object) -> Summed:
         """The sum over keys, its variance, and a bound on its bias: what `sum` is made of."""
-        ids = self.key_space.ids(keys)
-        sums = [reader.sum(ids) for reader in self._readers]
-        cells = sum(sign * own.total for sign, own in zip((1, -1), sums, strict=False))
-        variance = sum(own.variance for own in sums)
-        if self.plan.problem.neighbours.real:
-            variance += len(ids) / 4  # rounding to the grid
-        bias = sum(own.bias for own in sums)
-        return Summed(cells * self._step, variance * self._step**2, bias * self._step)
+        ids, times = np.unique(self.key_space.ids(keys), return_counts=True)
+        total = variance = bias = 0.0
+        for many in np.unique(times).tolist() or [1]:  # a key that is asked for again has the same error again
+            own = ids[times == many]
+            sums = [reader.sum(own) for reader in self._readers]
+            total += many * sum(sign * one.total for sign, one in zip((1, -1), sums, strict=False))
+            variance += many**2 * sum(one.variance for one in sums)
+            if self.plan.problem.neighbours.real:
+                variance += many**2 * len(own) / 4  # rounding to the grid
+            bias += many * sum(one.bias for one in sums)
+        return Summed(total * self._step, variance * self._step**2, bias * self._step)
 
     def stored(self) -> Stored:
         """The explicitly stored keys and their values, ascending by key."""

@@ -12,9 +12,9 @@ import glob
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -24,19 +24,20 @@ import numpy.typing as npt
 
 from .._util.plotting import new_figure
 from ..errors import InputError, ParameterError
+from ..keys.composite import is_columns
 from ..keys.kinds import columns_in_words
-from ..keys.kinds import labels as column_labels
 from ..keys.rows import rereadable_keys, take
 from ..privacy.laws import float_up
 from ..privacy.numbers import whole_number
 from .published import Release, Sum, load
+from .ranking import as_frame
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Label: TypeAlias = str | date
 Source: TypeAlias = str | os.PathLike[str] | Release
 
-_DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
-_MONTH = re.compile(r"(?<!\d)(\d{4})-(\d{2})(?![-\d])")
+_DAY = re.compile(r"(?<![0-9])([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?![0-9])")
+_MONTH = re.compile(r"(?<![0-9])([0-9]{4})-([0-9]{2})(?![-0-9])")
 _MOST_LINES = 8  # of a plot
 
 
@@ -72,7 +73,7 @@ class Series:
         2024-02.
         """
         if self._dated:
-            low, high = (None if end is None else _period(end) for end in (since, until))
+            low, high = (None if end is None else self._end(end) for end in (since, until))
             chosen = [
                 at
                 for at, own in enumerate(self.labels)
@@ -125,41 +126,37 @@ class Series:
         Like single lookups, and unlike `Release.to_pandas`, it uses the default prior: no key is
         answered by what others have.
         """
-        import pandas
-
         keys = self._reread(keys)
-        answers = self.lookup(keys), *self.interval(keys, confidence)
-        count = answers[0].shape[1]
-        rows: list[Any] = list(take(keys, np.arange(count)))
-        columns = self.releases[0].key_columns
-        names = column_labels(columns, ["label", "estimate", "low", "high"])
-        parts = [[row[at] for row in rows] for at in range(len(columns))] if len(columns) > 1 else [rows]
-        table: dict[str, Any] = {"label": np.repeat(np.array(self.labels, object), count)}
-        table |= {name: part * len(self) for name, part in zip(names, parts, strict=True)}
-        table |= {name: own.ravel() for name, own in zip(("estimate", "low", "high"), answers, strict=True)}
-        return pandas.DataFrame(table)
+        tables = [as_frame(keys, own.lookup(keys), *own.interval(keys, confidence)) for own in self.releases]
+        name = "label" if "label" not in tables[0].columns else "series_label"
+        for label, table in zip(self.labels, tables, strict=True):
+            table.insert(0, name, label)
+        from pandas import concat
+
+        return concat(tables, ignore_index=True)
 
     def plot(self, keys: object, path: str | os.PathLike[str], confidence: float = 0.95) -> None:
         """Draw estimates as lines with the bands of their intervals into an image file (PNG, SVG or
         PDF, by its extension). `keys` are one key or a few.
         """
-        keys = [keys] if isinstance(keys, (str, bytes, int, tuple, date)) else keys
-        keys = self._reread(keys)
+        keys = self._reread([keys] if self._is_one(keys) else keys)
         estimates, (low, high) = self.lookup(keys), self.interval(keys, confidence)
         names = list(take(keys, np.arange(estimates.shape[1])))
         if not 0 < len(names) <= _MOST_LINES:
             raise ParameterError(f"keys to plot must be 1 to {_MOST_LINES}, got {len(names)}")
         figure, axes = new_figure(8, 4.2)
         days = [_as_day(label) for label in self.labels]
+        lines: dict[str, Any] = {}
         at: list[Any] = list(self.labels) if None in days else days
         for name, own, bottom, top in zip(names, estimates.T, low.T, high.T, strict=True):
             words = ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-            (line,) = axes.plot(at, own, marker="o", markersize=3, linewidth=1.6, label=words.replace("$", r"\$"))
+            (line,) = axes.plot(at, own, marker="o", markersize=3, linewidth=1.6)
+            lines[words.replace("$", r"\$")] = line
             axes.fill_between(at, bottom, top, alpha=0.18, color=line.get_color(), linewidth=0)
         axes.set_ylabel("count")
-        axes.set_title(f"Estimates with {confidence:.0%} intervals")
+        axes.set_title(f"Estimates with {100 * confidence:.4g} % intervals")
         axes.grid(alpha=0.3)
-        axes.legend()
+        axes.legend(lines.values(), lines.keys())  # by themselves, matplotlib hides names with a leading _
         figure.autofmt_xdate()
         figure.savefig(path, dpi=150)
 
@@ -200,10 +197,25 @@ class Series:
     def _dated(self) -> bool:
         return all(_is_dated(label) for label in self.labels)
 
+    def _end(self, end: Label) -> str:
+        """A day, a month or a year; no part of a label."""
+        text, finest = _text(end), min(map(len, self.labels))
+        if re.fullmatch(r"[0-9]{4}", text) is None and not _is_dated(text):
+            raise ParameterError(f"since and until must be dates such as 2024-01-31, 2024-01 or 2024, got {text!r}")
+        if len(text) > finest:
+            raise ParameterError(f"since and until must be months or years, as releases are of months, got {text!r}")
+        return text
+
     def _position(self, label: str) -> int:
         if label not in self.labels:
             raise ParameterError(f"there is no release {label!r} in this series, only from {self._span}")
         return self.labels.index(label)
+
+    def _is_one(self, keys: object) -> bool:
+        """Whether this is a key, not several."""
+        if isinstance(keys, tuple) and len(self.releases[0].key_columns) > 1:
+            return not is_columns(keys) and not any(isinstance(key, tuple) for key in keys)
+        return isinstance(keys, (str, bytes, int, date, np.generic))
 
     def _reread(self, keys: object) -> Any:
         return rereadable_keys(keys, self.releases[0].key_space.columns)
@@ -247,6 +259,8 @@ def series(
         labels, sources = list(sources), list(sources.values())
     listed = _listed(sources)
     named = [_dated_label(own) for own in listed] if labels is None else [_text(label) for label in labels]
+    if isinstance(labels, (str, bytes)):
+        raise ParameterError(f"labels must be a list of labels, got {labels!r}")
     if len(named) != len(listed):
         raise ParameterError(f"labels must be as many as releases ({len(listed)}), got {len(named)}")
     if len(set(named)) < len(named):
@@ -258,10 +272,21 @@ def series(
         for own in (listed[at] for at in order)
     ]
     chosen = tuple(named[at] for at in order)
+    _refuse_twice(chosen, opened)
     for label, release in zip(chosen[1:], opened[1:], strict=True):
         if wrong := _misfit(opened[0], release):
             raise InputError(f"the releases {chosen[0]} and {label} do not fit together: {wrong}")
     return Series(chosen, tuple(opened))
+
+
+def _refuse_twice(labels: tuple[str, ...], releases: Sequence[Release]) -> None:
+    """`ParameterError` if a release is listed twice: sums take their noise to be independent."""
+    first: dict[Any, str] = {}
+    for label, release in zip(labels, releases, strict=True):
+        identity = id(release) if release.source is None else release.source.digest
+        if identity in first:
+            raise ParameterError(f"the releases {first[identity]} and {label} are one and the same")
+        first[identity] = label
 
 
 def _listed(sources: Any) -> list[Source]:
@@ -303,15 +328,11 @@ def _dated_label(source: Source) -> str:
     raise ParameterError(f"there is no date such as 2024-01-31 in the name of {os.fspath(source)}; pass labels=")
 
 
-def _period(end: Label) -> str:
-    """A day, a month or a year."""
-    text = _text(end)
-    if re.fullmatch(r"\d{4}", text) is None and not _is_dated(text):
-        raise ParameterError(f"since and until must be dates such as 2024-01-31, 2024-01 or 2024, got {text!r}")
-    return text
-
-
 def _text(label: object) -> str:
+    if isinstance(label, datetime):
+        if label.time() != time():
+            raise ParameterError(f"a label must be text or a date, got {label!r}, which is a time of a day")
+        label = label.date()
     if isinstance(label, date):
         return label.isoformat()
     if isinstance(label, str) and label:
@@ -326,7 +347,7 @@ def _is_dated(label: str) -> bool:
 
 def _as_day(label: str) -> date | None:
     try:
-        return date.fromisoformat(label) if len(label) == len("2024-01-31") else None
+        return date.fromisoformat(label) if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", label) else None
     except ValueError:
         return None
 

@@ -230,7 +230,7 @@ def test_lookups_on_executors_are_the_local_ones(df: Any, frame: pd.DataFrame, t
         ({"domain": 10}, ParameterError, "keys must be integers, and column 'url' has string values"),
         ({"nulls": "ignore"}, ParameterError, "'refuse' or 'drop'"),
         ({"value": "change", "max_per_key": 1 << 70, "user": "user", "max_keys_per_user": 1}, ParameterError, "2\\^61"),
-        ({"user": "user", "max_keys_per_user": "auto"}, ParameterError, "max_keys_per_user must be a number here"),
+        ({"max_keys_per_user": "auto"}, ParameterError, "user must be given"),
         ({"keep_keys": True}, ParameterError, "keep_keys needs delta > 0"),
         ({"keep_keys": True, "delta": 1e-6, "key": "page", "domain": 9}, ParameterError, "keep_keys is for hashed"),
         ({"noise": "gaussian"}, ParameterError, "gaussian noise needs delta > 0"),
