@@ -381,7 +381,7 @@ ASKED: list[tuple[Any, str]] = [
     ({"day": np.array(["2024-02"], "datetime64[M]"), "page": ["/"]}, "in days, s, ms, us or ns, got datetime64"),
     ({"day": [DAY], "page": np.array([1.5])}, "got an array of float64"),
     ({"day": np.array([[DAY]]), "page": ["/"]}, "one-dimensional"),
-    ({"day": [np.datetime64("NaT")], "page": ["/"]}, "at position 0"),
+    ({"day": [np.datetime64("NaT", "D")], "page": ["/"]}, "at position 0"),
     (5, "got int"),
 ]
 

@@ -156,6 +156,7 @@ EXPORTED = {
     "Plan",
     "Release",
     "ReproducibleReleaseError",
+    "Series",
     "SparseDPError",
     "SpentError",
     "Suggestion",
@@ -165,6 +166,7 @@ EXPORTED = {
     "load",
     "plan",
     "release",
+    "series",
     "suggest",
     "verify",
 }

@@ -55,7 +55,8 @@ def test_releases_on_spark_take_the_parameters_of_both_requests() -> None:
 
 def test_count_takes_the_parameters_of_its_request() -> None:
     taken = inspect.signature(sparsedp.count).parameters
-    assert set(taken) - {"source"} == set(COUNTING)
+    own = {"source", "epsilon", "delta", "ledger", "dataset"}  # the last four are for max_keys_per_user="auto"
+    assert set(taken) - own == set(COUNTING)
     assert all(taken[name].default == default for name, default in COUNTING.items() if name != "key")
 
 
