@@ -187,7 +187,8 @@ def test_far_times_are_refused_with_their_row(kind: pa.DataType, number: int, ke
     if pa.types.is_timestamp(kind) and kind.unit != "s":
         frames += [pl.DataFrame(table), pl.DataFrame(table).lazy()]
     for source in frames:
-        for more in ({}, {"user": "u", "max_keys_per_user": 1}):
+        bounded: dict[str, Any] = {"user": "u", "max_keys_per_user": 1}
+        for more in ({}, bounded):
             with pytest.raises(InputError, match=r"column 'k' is infinite or out of range.*, first in row 2; fix the"):
                 sparsedp.count(source, key=["k", "p"], key_type=[key_type, "text"], **more)
         assert len(sparsedp.count(table.slice(0, 1), key="k", key_type=key_type).units) == 1
@@ -211,6 +212,8 @@ def test_extension_types_are_not_counted_by_what_they_store() -> None:
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"key": []}, "key must be the name of a column, or a list of such names"),
     ({"key": ["day", 5]}, "key must be the name of a column"),
+    ({"key": ["day", "a\ud800"]}, "columns of the key must have names of valid Unicode, at most 1000 bytes"),
+    ({"key": "é" * 501}, "at most 1000 bytes; rename them"),
     ({"key": ["day", "day"]}, "key must name every column once, got day, day"),
     ({"key": [f"c{at}" for at in range(65)]}, "at most 64 columns, got 65"),
     ({"key": ["day", "page"], "key_type": ["date"]}, "or a list of 2 of them, one for each column"),

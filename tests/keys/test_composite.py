@@ -361,6 +361,8 @@ class Unknown(tzinfo):
     def utcoffset(self, _: datetime | None) -> None:
         return None
 
+    dst = tzname = utcoffset
+
 
 def test_a_time_zone_without_an_offset_is_none() -> None:
     local = sparsedp.release({("a", TIME): 1000}, epsilon=1.0, nonzero=9)
@@ -445,6 +447,8 @@ RELEASED: list[tuple[Any, str]] = [
     (({"a": [1], "b": []}, [5]), "one length, got 1, 0"),
     (({f"c{at}": [1] for at in range(65)}, [5]), "1 to 64 columns, got 65"),
     (({"": [1], "b": [1]}, [5]), "must have names, got ''"),
+    (({"a\ud800": [1], "b": [1]}, [5]), r"names of valid Unicode, at most 1000 bytes, got 'a\\ud800'…; rename it"),
+    (({"é" * 501: [1], "b": [1]}, [5]), "at most 1000 bytes, got 'éé"),
     (([("a", 1)], [5, 6]), "as many keys as values, got 1 keys and 2 values"),
 ]
 
@@ -453,6 +457,20 @@ RELEASED: list[tuple[Any, str]] = [
 def test_malformed_counts_are_refused(counts: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         sparsedp.release(counts, epsilon=1.0, nonzero=9)
+
+
+def test_other_columns_of_a_table_do_not_matter() -> None:
+    built = sparsedp.release(({"day": [DAY], "page": ["/"]}, [1000]), epsilon=1.0, nonzero=9)
+    wide: dict[Any, Any] = {"page": ["/"], **{f"c{at}": [at] for at in range(70)}, "day": [DAY]}
+    frame = pd.DataFrame(wide)
+    named = pd.DataFrame([[0, "x", "/", "y", DAY]], columns=[0, "same", "page", "same", "day"])
+    twins = pa.Table.from_arrays([[1], [DAY], [2], ["/"]], ["same", "day", "same", "page"])
+    levels = pd.MultiIndex.from_arrays([["/"], [DAY], [7]], names=["page", "day", 0])
+    for table in (wide, frame, named, twins, levels, pa.table(wide), pl.DataFrame(wide), {0: [1], **wide}):
+        assert built.lookup(table)[0] == built[DAY, "/"]
+    for double in (pa.Table.from_arrays([[DAY], [DAY], ["/"]], ["day", "day", "page"]), frame[["day", "day", "page"]]):
+        with pytest.raises(KeyTypeError, match="the table has several columns 'day'; rename all but one"):
+            built.lookup(double)
 
 
 def test_integers_of_both_ends_are_no_reason_to_refuse() -> None:
