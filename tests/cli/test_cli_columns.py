@@ -15,6 +15,8 @@ import pandas as pd
 import pytest
 
 import sparsedp
+from sparsedp.cli import lines
+from sparsedp.cli.parsing import asked_from
 from test_cli import run
 
 LOG = "day,page,user,at\n" + "".join(
@@ -75,6 +77,7 @@ REFUSED: list[tuple[list[str], str | None, str]] = [
     ([], "day,page\n2024-01-01,/\n2024-01-01\n", "line 3 has another number of columns than the first, which has 2"),
     ([], "day,page\n2024-01-01,/\nyesterday,/\n", "key 'yesterday' in line 3 must be a date"),
     ([], 'day,page\n\n2024-01-01,"a\nb"\n\nyesterday,/\n', "key 'yesterday' in line 6 must be a date"),
+    ([], 'day,page,x\n2024-01-01,a"b,"/\n', "the record in line 2 has a quote that is not closed"),
     ([], "day,page,day\n2024-01-01,/,2024-01-02\n", "names several columns 'day'; rename all but one"),
     (
         [],
@@ -110,6 +113,24 @@ def test_json_lines_are_refused_with_their_line(line: str, message: str) -> None
     released("-o", "v.sparsedp")
     Path("k.jsonl").write_text('{"day": "2024-01-01", "page": "/"}\n' + line + "\n")
     assert message in run("lookup", "v.sparsedp", "-f", "k.jsonl", code=2).stderr
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 22])
+def test_records_may_end_anywhere_in_a_block(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLOCK_BYTES", size)
+    built = sparsedp.release({("a", date(2024, 1, 1)): 5}, epsilon=1.0, nonzero=9)
+
+    def read(content: str) -> list[Any]:
+        blocks = asked_from(built, io.BytesIO(content.encode()), False, False)
+        return [asked.text(row) for asked in blocks for row in range(len(asked.keys[0]))]
+
+    keys = [("a", "2024-01-01"), ("b\n,\n", "2024-01-02"), ('"', "2024-01-03"), ("c", "2024-01-04")] * 3
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n\n").writerows([("key1", "key2"), *keys])
+    assert read(written.getvalue()) == read(written.getvalue().strip()) == keys
+    assert read("key1,key2\n") == read("key1,key2") == []
+    with pytest.raises(sparsedp.InputError, match="key 'never' in line 33 must be a date"):
+        read(written.getvalue() + "d,never\n")
 
 
 def test_csv_may_begin_with_a_mark_and_must_be_utf8() -> None:

@@ -66,12 +66,14 @@ def records_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
         text = _decoded(content, first)
         skipped = 0 if header else 1
         if not header:
-            header = next(record for record in _csv(text.removeprefix("\ufeff")) if record)
+            header = next(record for _, record in _starts(text.removeprefix("\ufeff")))
             _check_header(header, names)
         table = _table(content, names, [] if skipped else header)
         if table is None:
-            line = first + next(at for at, record in _starts(text) if len(record) != len(header))
-            raise InputError(f"line {line} has another number of columns than the first, which has {len(header)}")
+            wrong = (first + at for at, record in _starts(text) if len(record) != len(header))
+            raise InputError(
+                f"line {next(wrong, first)} has another number of columns than the first, which has {len(header)}"
+            )
         yield Block([table.column(name).combine_chunks() for name in names], partial(_line_of, text, first, skipped))
     if not header:
         raise InputError(f"the keys cannot be read as CSV: it is empty; its first line must be {','.join(names)}")
@@ -84,10 +86,14 @@ def _whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
         block = file.read(BLOCK_BYTES)
         rest += block
         end = _end_of_records(rest)
+        content = rest[:end] if block else rest + b"\n"
+        begin = _open_record(content)
         if len(rest) - end > MOST_RECORD_BYTES or (not block and rest.count(b'"', end) % 2):
-            begin = line + rest.count(b"\n", 0, end)
-            raise InputError(f"the record in line {begin} has a quote that is not closed; double quotes inside of text")
-        content = rest[:end] if block else rest
+            begin = rest.count(b"\n", 0, end)
+        if begin is not None:
+            raise InputError(
+                f"the record in line {line + begin} has a quote that is not closed; double quotes inside of text"
+            )
         if content.strip(b"\r\n"):
             yield line, content
         if not block:
@@ -104,6 +110,20 @@ def _end_of_records(content: bytes) -> int:
     inside = np.bitwise_xor.accumulate(letters == ord('"'))
     ends = np.flatnonzero((letters == ord("\n")) & ~inside)
     return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _open_record(content: bytes) -> int | None:
+    """The number of lines before the last record, if a quote in it is not closed though the number of
+    quotes is even: others are within text that is not quoted, where they are plain letters.
+    """
+    if b'"' not in content:
+        return None
+    quotes = (letters := np.frombuffer(content, np.uint8)) == ord('"')
+    opening = quotes & np.bitwise_xor.accumulate(quotes)
+    if np.isin(letters[:-1][opening[1:]], np.frombuffer(b',"\r\n', np.uint8)).all():
+        return None
+    *_, (before, record) = _starts(content.decode(errors="replace") + "\n.")  # which an open quote would swallow
+    return None if record == ["."] else before
 
 
 def _check_header(header: list[str], names: list[str]) -> None:
@@ -133,20 +153,19 @@ def _table(content: bytes, names: list[str], header: list[str]) -> pa.Table | No
         return None
 
 
-def _csv(text: str) -> Any:
-    csv.field_size_limit(MOST_RECORD_BYTES)
-    return csv.reader(io.StringIO(text, newline=""))
-
-
 def _starts(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The records of CSV, without blank lines, and the number of lines before each: slowly, to name a
-    line in a message.
+    """The records of CSV, without blank lines, and the number of lines before each: slowly, for the
+    header and for messages.
     """
-    reader, before = _csv(text), 0
-    for record in reader:
-        if record:
-            yield before, record
-        before = reader.line_num
+    csv.field_size_limit(2 * MOST_RECORD_BYTES)
+    reader, before = csv.reader(io.StringIO(text, newline="")), 0
+    try:
+        for record in reader:
+            if record:
+                yield before, record
+            before = reader.line_num
+    except csv.Error as error:
+        raise InputError(f"the keys cannot be read as CSV: {error}") from None
 
 
 def _line_of(text: str, first: int, skipped: int, row: int) -> int:

@@ -107,7 +107,7 @@ def parsed(texts: pa.Array, kind: str, line_of: Callable[[int], int]) -> pa.Arra
 def _require(texts: pa.Array, pattern: str, must: str, line_of: Callable[[int], int]) -> None:
     """`InputError` with the first text that does not look like this."""
     written = pc.match_substring_regex(texts, f"^({pattern})$")
-    if not pc.all(written).as_py():
+    if not pc.all(written, min_count=0).as_py():
         at = pc.index(written, False).as_py()
         raise _unreadable(texts, at, must, line_of)
 
