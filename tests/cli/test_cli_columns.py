@@ -15,6 +15,8 @@ import pandas as pd
 import pytest
 
 import sparsedp
+from sparsedp.cli import lines
+from sparsedp.cli.parsing import asked_from
 from test_cli import run
 
 LOG = "day,page,user,at\n" + "".join(
@@ -72,8 +74,17 @@ REFUSED: list[tuple[list[str], str | None, str]] = [
     (["2024-02-30", "/"], None, "key '2024-02-30' in line 1 must be a date"),
     ([], "", "it is empty; its first line must be day,page"),
     ([], "day,url\n2024-01-01,/\n", "the first line of the keys must name the columns of the key: day, page"),
-    ([], "day,page\n2024-01-01,/\n2024-01-01\n", "a line has another number of columns"),
+    ([], "day,page\n2024-01-01,/\n2024-01-01\n", "line 3 has another number of columns than the first, which has 2"),
     ([], "day,page\n2024-01-01,/\nyesterday,/\n", "key 'yesterday' in line 3 must be a date"),
+    ([], 'day,page\n\n2024-01-01,"a\nb"\n\nyesterday,/\n', "key 'yesterday' in line 6 must be a date"),
+    ([], 'day,page,x\n2024-01-01,a"b,"/\n', "the record in line 2 has a quote that is not closed"),
+    ([], "day,page,day\n2024-01-01,/,2024-01-02\n", "names several columns 'day'; rename all but one"),
+    (
+        [],
+        'day,page\n2024-01-01,/\n2024-01-01,"/\n2024-01-02,/\n',
+        "the record in line 3 has a quote that is not closed",
+    ),
+    ([], 'day,page\n2024-01-01,"/\n/"\n\n2024-01-01\n', "line 5 has another number of columns"),
 ]
 
 
@@ -90,12 +101,44 @@ def test_what_cannot_be_looked_up_is_refused(arguments: list[str], stdin: str | 
         ('{"day": "2024-01-01", "page": [1]}', "field 'page' in line 2 must be text, an integer or a truth value"),
         ("[]", "line 2 must be a JSON object with the fields day, page"),
         ("{", "line 2 is not JSON"),
+        ("[" * 100_000, "line 2 is nested too deeply"),
+        (
+            '{"day": "2024-01-01", "page": "\\ud800"}',
+            "field 'page' in line 2 must be valid Unicode, got a lone surrogate",
+        ),
+        ('\n \n{"day": "yesterday", "page": "/"}', "key 'yesterday' in line 4 must be a date"),
     ],
 )
 def test_json_lines_are_refused_with_their_line(line: str, message: str) -> None:
     released("-o", "v.sparsedp")
     Path("k.jsonl").write_text('{"day": "2024-01-01", "page": "/"}\n' + line + "\n")
     assert message in run("lookup", "v.sparsedp", "-f", "k.jsonl", code=2).stderr
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 22])
+def test_records_may_end_anywhere_in_a_block(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLOCK_BYTES", size)
+    built = sparsedp.release({("a", date(2024, 1, 1)): 5}, epsilon=1.0, nonzero=9)
+
+    def read(content: str) -> list[Any]:
+        blocks = asked_from(built, io.BytesIO(content.encode()), False, False)
+        return [asked.text(row) for asked in blocks for row in range(len(asked.keys[0]))]
+
+    keys = [("a", "2024-01-01"), ("b\n,\n", "2024-01-02"), ('"', "2024-01-03"), ("c", "2024-01-04")] * 3
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n\n").writerows([("key1", "key2"), *keys])
+    assert read(written.getvalue()) == read(written.getvalue().strip()) == keys
+    assert read("key1,key2\n") == read("key1,key2") == []
+    with pytest.raises(sparsedp.InputError, match="key 'never' in line 33 must be a date"):
+        read(written.getvalue() + "d,never\n")
+
+
+def test_csv_may_begin_with_a_mark_and_must_be_utf8() -> None:
+    released("-o", "v.sparsedp")
+    Path("k.csv").write_bytes(b"\xef\xbb\xbfday,page\r\n2024-01-01,/\r\n")
+    assert looked_up("-f", "k.csv") == looked_up("2024-01-01", "/")
+    Path("k.csv").write_bytes(b"day,page\n2024-01-01,\xff\n")
+    assert "line 2 is not valid UTF-8" in run("lookup", "v.sparsedp", "-f", "k.csv", code=2).stderr
 
 
 def test_columns_are_told_before_and_after() -> None:
@@ -135,6 +178,23 @@ def test_a_single_day_or_time_is_a_plain_argument() -> None:
     assert looked_up(stdin="2024-01-01T10:00:00Z\n")[0]["estimate"] == estimates[0]
     assert "in s" in run("lookup", "v.sparsedp", "2024-01-01T10:00:00", code=2).stderr
     assert "in s" in run("lookup", "v.sparsedp", "2024-01-01T10:00:00.5Z", code=2).stderr
+
+
+@pytest.mark.parametrize("unit", ["s", "ns"])
+def test_an_instant_is_listed_as_it_is_asked_for(unit: str) -> None:
+    times = pd.Series(["2024-01-01T10:00:00Z"] * 500).astype(f"datetime64[{unit}, UTC]")
+    options = {"epsilon": 2.0, "delta": 1e-6, "keep_keys": True}
+    counts = sparsedp.count(pd.DataFrame({"at": times}), key="at")
+    sparsedp.release(counts, **options).save("v.sparsedp")  # type: ignore[arg-type]
+    (best,) = json.loads(run("top", "v.sparsedp", "--json").stdout)
+    assert list(best) == ["at", "estimate"]
+    (line,) = run("top", "v.sparsedp").stdout.splitlines()
+    assert line.split()[1] == best["at"]
+    (answer,) = looked_up(best["at"])
+    assert (answer["at"], float(answer["estimate"]) > 400) == (best["at"], True)
+    Path("keys").write_text(best["at"] + "\n")
+    (ranked,) = json.loads(run("top", "v.sparsedp", "-c", "keys", "--json").stdout)
+    assert ranked["at"] == best["at"]
 
 
 def test_columns_of_every_kind_are_named_as_they_are_asked_for() -> None:

@@ -14,10 +14,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 import sparsedp
 from locality import assert_local
 from sparsedp import InputError, ParameterError
+from sparsedp.keys.kinds import UNITS
 
 DAYS = [date(2024, 1, 1), date(2024, 1, 1), date(2024, 1, 2), date(1969, 12, 31)]
 TIMES = [datetime(2024, 1, 1, 10, 0, 0, 1), datetime(2024, 1, 1, 10), datetime(2024, 1, 2), datetime(1969, 12, 31, 23)]
@@ -161,13 +163,57 @@ def test_infinity_is_no_day(kind: str) -> None:
     rows = connection.sql(
         f"SELECT CAST(k AS {kind}) AS k, 'x' AS p FROM (VALUES ('2024-01-01 00:00:00'), ('infinity')) t(k)"
     )
-    with pytest.raises(InputError, match="column 'k' is not finite in 1 row, first in row 2"):
+    with pytest.raises(InputError, match="column 'k' is infinite or out of range in 1 row, first in row 2"):
         sparsedp.count(rows, key=["k", "p"])
+
+
+FAR: list[tuple[pa.DataType, int, str]] = [
+    (pa.timestamp("s"), 10**15, "as stored"),
+    (pa.timestamp("s"), 10**15, "date"),
+    (pa.timestamp("ms"), 10**17, "as stored"),
+    (pa.timestamp("ms"), 10**17, "date"),
+    (pa.timestamp("ms"), 10**17, "timestamp[s]"),
+    (pa.timestamp("s", "UTC"), 10**15, "as stored"),
+    (pa.timestamp("ms", "UTC"), -(10**17), "date"),
+    (pa.date64(), 86_400_000 << 33, "as stored"),  # which DuckDB would read as 1970-01-01
+    *((pa.timestamp(unit, zone), -(1 << 63), "as stored") for unit in UNITS for zone in (None, "UTC")),
+]
+
+
+@pytest.mark.parametrize(("kind", "number", "key_type"), FAR)
+def test_far_times_are_refused_with_their_row(kind: pa.DataType, number: int, key_type: str) -> None:
+    table = pa.table({"k": pa.array([0, number], kind), "p": ["a", "b"], "u": [1, 2]})
+    frames = [table, dataset.dataset(table)]
+    if pa.types.is_timestamp(kind) and kind.unit != "s":
+        frames += [pl.DataFrame(table), pl.DataFrame(table).lazy()]
+    for source in frames:
+        bounded: dict[str, Any] = {"user": "u", "max_keys_per_user": 1}
+        for more in ({}, bounded):
+            with pytest.raises(InputError, match=r"column 'k' is infinite or out of range.*, first in row 2; fix the"):
+                sparsedp.count(source, key=["k", "p"], key_type=[key_type, "text"], **more)
+        assert len(sparsedp.count(table.slice(0, 1), key="k", key_type=key_type).units) == 1
+
+
+def test_extension_types_are_not_counted_by_what_they_store() -> None:
+    periods = pd.DataFrame({"k": pd.period_range("2024-01", periods=2, freq="M"), "p": [1, 2]})
+    table = pa.table({"k": pa.array(periods["k"].array), "p": [1, 2]})
+    categories = periods.astype({"k": "category"})
+    for source in (periods, categories, table, dataset.dataset(table), table.to_reader()):
+        with pytest.raises(InputError, match=r"'k' has the extension type pandas.period.*astype\('string'\)"):
+            sparsedp.count(source, key="k")
+    assert counted(periods.astype({"k": "string"}), key="k") == {"2024-01": 1, "2024-02": 1}
+    known = pa.table({"k": pa.array([0, 1], pa.int8()).cast(pa.bool8()), "p": [1, 2]})
+    for source in (known, dataset.dataset(known)):
+        assert counted(source, key=["k", "p"]) == {(False, 1): 1, (True, 2): 1}
+    uuid = pa.table({"k": pa.array([bytes(16)], pa.uuid())})
+    assert counted(uuid, key="k", key_type="text") == {"00000000-0000-0000-0000-000000000000": 1}
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"key": []}, "key must be the name of a column, or a list of such names"),
     ({"key": ["day", 5]}, "key must be the name of a column"),
+    ({"key": ["day", "a\ud800"]}, "columns of the key must have names of valid Unicode, at most 1000 bytes"),
+    ({"key": "é" * 501}, "at most 1000 bytes; rename them"),
     ({"key": ["day", "day"]}, "key must name every column once, got day, day"),
     ({"key": [f"c{at}" for at in range(65)]}, "at most 64 columns, got 65"),
     ({"key": ["day", "page"], "key_type": ["date"]}, "or a list of 2 of them, one for each column"),

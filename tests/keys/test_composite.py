@@ -5,7 +5,7 @@ errors that say the fix.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -312,6 +312,17 @@ def test_times_in_other_units_are_the_same_if_that_is_exact() -> None:
         wide.lookup((["a"], np.array([1 << 60], "datetime64[s]")))
 
 
+def test_multiples_of_a_unit_are_refused() -> None:
+    built = sparsedp.release({np.datetime64(25, "s"): 1000}, epsilon=1.0, nonzero=9)
+    multiples = np.array([1], "datetime64[25s]")
+    for keys in (multiples, list(multiples)):
+        with pytest.raises(KeyTypeError, match=r"got datetime64\[25s\]; use \.astype\('datetime64\[s\]'\)"):
+            built.lookup(keys)
+        with pytest.raises(KeyTypeError, match=r"datetime64"):
+            sparsedp.release((keys, [5]), epsilon=1.0, nonzero=9)
+    assert built.lookup(multiples.astype("datetime64[s]"))[0] > 900
+
+
 def test_the_unit_of_times_does_not_depend_on_their_values() -> None:
     # A pandas Timestamp takes its unit from its digits, and the first key decides what is published.
     kinds = {
@@ -344,6 +355,29 @@ def test_local_times_are_no_instants() -> None:
             built.lookup((["a"], pd.Series([wrong])))
 
 
+class Unknown(tzinfo):
+    """A time zone that does not know its offset: its times are local ones."""
+
+    def utcoffset(self, _: datetime | None) -> None:
+        return None
+
+    dst = tzname = utcoffset
+
+
+def test_a_time_zone_without_an_offset_is_none() -> None:
+    local = sparsedp.release({("a", TIME): 1000}, epsilon=1.0, nonzero=9)
+    instants = sparsedp.release({("a", UTC_TIME): 1000}, epsilon=1.0, nonzero=9)
+    unknown = TIME.replace(tzinfo=Unknown())
+    assert local["a", unknown] == local["a", TIME]
+    with pytest.raises(KeyTypeError, match="give it a time zone"):
+        instants["a", unknown]
+    with pytest.raises(InputError, match="is null"):
+        local["a", pd.NaT]
+    with pytest.raises(InputError, match="is null"):
+        sparsedp.release({("a", pd.NaT): 5}, epsilon=1.0, nonzero=9)
+    assert sparsedp.release({("a", unknown): 5}, epsilon=1.0, nonzero=9).key_columns[1].kind == "timestamp[us]"
+
+
 REFUSED: list[tuple[Any, str]] = [
     ("a", r"a key of this release is a tuple \(day \(date\), page \(text\)\), got str"),
     (("2024-02-29", "/"), r"column 'day' .* must be dates \(datetime.date\), got text \(str\); use .*fromisoformat"),
@@ -366,6 +400,8 @@ def test_keys_of_other_types_are_refused_with_the_fix(key: Any, message: str) ->
         built[key]
 
 
+FAR = np.array([19723, (1 << 32) + 19723]).astype("datetime64[D]")  # Arrow would read both as one date
+WEEKS = np.array([1], "datetime64[7D]")
 ASKED: list[tuple[Any, str]] = [
     ("a", "got a single key, str"),
     ((DAY, "/"), "got a single key, tuple; use release"),
@@ -382,6 +418,10 @@ ASKED: list[tuple[Any, str]] = [
     ({"day": [DAY], "page": np.array([1.5])}, "got an array of float64"),
     ({"day": np.array([[DAY]]), "page": ["/"]}, "one-dimensional"),
     ({"day": [np.datetime64("NaT", "D")], "page": ["/"]}, "at position 0"),
+    ({"day": FAR, "page": ["/", "/"]}, r"column 'day' .* at position 1 must be within 2\^31 days of 1970"),
+    ({"day": list(FAR), "page": ["/", "/"]}, r"at position 1 must be within 2\^31 days of 1970"),
+    ({"day": WEEKS, "page": ["/"]}, r"got datetime64\[7D\]; use \.astype\('datetime64\[s\]'\)"),
+    ({"day": list(WEEKS), "page": ["/"]}, r"must be a date, got datetime64\[7D\]; use \.astype\('datetime64\[D\]'\)"),
     (5, "got int"),
 ]
 
@@ -407,6 +447,8 @@ RELEASED: list[tuple[Any, str]] = [
     (({"a": [1], "b": []}, [5]), "one length, got 1, 0"),
     (({f"c{at}": [1] for at in range(65)}, [5]), "1 to 64 columns, got 65"),
     (({"": [1], "b": [1]}, [5]), "must have names, got ''"),
+    (({"a\ud800": [1], "b": [1]}, [5]), r"names of valid Unicode, at most 1000 bytes, got 'a\\ud800'…; rename it"),
+    (({"é" * 501: [1], "b": [1]}, [5]), "at most 1000 bytes, got 'éé"),
     (([("a", 1)], [5, 6]), "as many keys as values, got 1 keys and 2 values"),
 ]
 
@@ -415,6 +457,20 @@ RELEASED: list[tuple[Any, str]] = [
 def test_malformed_counts_are_refused(counts: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         sparsedp.release(counts, epsilon=1.0, nonzero=9)
+
+
+def test_other_columns_of_a_table_do_not_matter() -> None:
+    built = sparsedp.release(({"day": [DAY], "page": ["/"]}, [1000]), epsilon=1.0, nonzero=9)
+    wide: dict[Any, Any] = {"page": ["/"], **{f"c{at}": [at] for at in range(70)}, "day": [DAY]}
+    frame = pd.DataFrame(wide)
+    named = pd.DataFrame([[0, "x", "/", "y", DAY]], columns=[0, "same", "page", "same", "day"])
+    twins = pa.Table.from_arrays([[1], [DAY], [2], ["/"]], ["same", "day", "same", "page"])
+    levels = pd.MultiIndex.from_arrays([["/"], [DAY], [7]], names=["page", "day", 0])
+    for table in (wide, frame, named, twins, levels, pa.table(wide), pl.DataFrame(wide), {0: [1], **wide}):
+        assert built.lookup(table)[0] == built[DAY, "/"]
+    for double in (pa.Table.from_arrays([[DAY], [DAY], ["/"]], ["day", "day", "page"]), frame[["day", "day", "page"]]):
+        with pytest.raises(KeyTypeError, match="the table has several columns 'day'; rename all but one"):
+            built.lookup(double)
 
 
 def test_integers_of_both_ends_are_no_reason_to_refuse() -> None:

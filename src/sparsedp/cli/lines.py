@@ -4,8 +4,13 @@ columns of the key.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,6 +20,7 @@ import pyarrow.csv
 from ..errors import InputError
 
 BLOCK_BYTES = 1 << 22
+MOST_RECORD_BYTES = 1 << 26
 
 
 def lines_of(file: BinaryIO) -> Iterator[pa.Array]:
@@ -36,11 +42,7 @@ def lines_of(file: BinaryIO) -> Iterator[pa.Array]:
 def _column(text: bytes, first_line: int) -> pa.Array:
     """Whole lines without their line ends; `InputError` names a line that is not UTF-8."""
     text = text.replace(b"\r\n", b"\n")
-    try:
-        text.decode()
-    except UnicodeDecodeError as error:
-        line = first_line + text.count(b"\n", 0, error.start)
-        raise InputError(f"line {line} is not valid UTF-8") from None
+    _decoded(text, first_line)
     data = np.frombuffer(text, np.uint8)
     ends = np.flatnonzero(data == ord("\n"))
     offsets = np.concatenate([[0], ends - np.arange(len(ends))]).astype(np.int64)
@@ -49,12 +51,97 @@ def _column(text: bytes, first_line: int) -> pa.Array:
     return pa.LargeStringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(letters))
 
 
-def records_of(file: BinaryIO, names: list[str]) -> Iterator[dict[str, pa.Array]]:
+@dataclass(frozen=True)
+class Block:
+    """Some keys: their columns, and the line in which the key of a row begins."""
+
+    columns: list[pa.Array]
+    line_of: Callable[[int], int]
+
+
+def records_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
     """Some of the columns of a CSV file, whose first line names them."""
+    header: list[str] = []
+    for first, content in _whole_records(file):
+        text = _decoded(content, first)
+        skipped = 0 if header else 1
+        if not header:
+            header = next(record for _, record in _starts(text.removeprefix("\ufeff")))
+            _check_header(header, names)
+        table = _table(content, names, [] if skipped else header)
+        if table is None:
+            wrong = (first + at for at, record in _starts(text) if len(record) != len(header))
+            raise InputError(
+                f"line {next(wrong, first)} has another number of columns than the first, which has {len(header)}"
+            )
+        yield Block([table.column(name).combine_chunks() for name in names], partial(_line_of, text, first, skipped))
+    if not header:
+        raise InputError(f"the keys cannot be read as CSV: it is empty; its first line must be {','.join(names)}")
+
+
+def _whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole records, without those of blank lines only, and the line that each begins in."""
+    rest, line = b"", 1
+    while True:
+        block = file.read(BLOCK_BYTES)
+        rest += block
+        end = _end_of_records(rest)
+        content = rest[:end] if block else rest + b"\n"
+        begin = _open_record(content)
+        if len(rest) - end > MOST_RECORD_BYTES or (not block and rest.count(b'"', end) % 2):
+            begin = rest.count(b"\n", 0, end)
+        if begin is not None:
+            raise InputError(
+                f"the record in line {line + begin} has a quote that is not closed; double quotes inside of text"
+            )
+        if content.strip(b"\r\n"):
+            yield line, content
+        if not block:
+            return
+        line += content.count(b"\n")
+        rest = rest[end:]
+
+
+def _end_of_records(content: bytes) -> int:
+    """Where the last line ends that is not inside of quotes."""
+    if b'"' not in content:
+        return content.rfind(b"\n") + 1
+    letters = np.frombuffer(content, np.uint8)
+    inside = np.bitwise_xor.accumulate(letters == ord('"'))
+    ends = np.flatnonzero((letters == ord("\n")) & ~inside)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _open_record(content: bytes) -> int | None:
+    """The number of lines before the last record, if a quote in it is not closed though the number of
+    quotes is even: others are within text that is not quoted, where they are plain letters.
+    """
+    if b'"' not in content:
+        return None
+    quotes = (letters := np.frombuffer(content, np.uint8)) == ord('"')
+    opening = quotes & np.bitwise_xor.accumulate(quotes)
+    if np.isin(letters[:-1][opening[1:]], np.frombuffer(b',"\r\n', np.uint8)).all():
+        return None
+    *_, (before, record) = _starts(content.decode(errors="replace") + "\n.")  # which an open quote would swallow
+    return None if record == ["."] else before
+
+
+def _check_header(header: list[str], names: list[str]) -> None:
+    for name in names:
+        if name not in header:
+            raise InputError(f"the first line of the keys must name the columns of the key: {', '.join(names)}")
+        if header.count(name) > 1:
+            raise InputError(f"the first line of the keys names several columns {name!r}; rename all but one")
+
+
+def _table(content: bytes, names: list[str], header: list[str]) -> pa.Table | None:
+    """Some of the columns of CSV, which begins with a header unless one is given; None if a record has
+    another number of columns.
+    """
     try:
-        reader = pyarrow.csv.open_csv(
-            pa.PythonFile(file, mode="r"),
-            read_options=pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES),
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(content),
+            read_options=pyarrow.csv.ReadOptions(block_size=len(content) + 1, column_names=header),
             parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True),
             convert_options=pyarrow.csv.ConvertOptions(
                 include_columns=names,
@@ -62,23 +149,48 @@ def records_of(file: BinaryIO, names: list[str]) -> Iterator[dict[str, pa.Array]
                 strings_can_be_null=False,
             ),
         )
-        for batch in reader:
-            yield dict(zip(names, batch.columns, strict=True))
-    except pa.ArrowKeyError:
-        wanted = ", ".join(names)
-        raise InputError(f"the first line of the keys must name the columns of the key: {wanted}") from None
-    except pa.ArrowInvalid as error:
-        why = "it is empty" if "Empty CSV" in str(error) else "a line has another number of columns, or is not UTF-8"
-        raise InputError(f"the keys cannot be read as CSV: {why}; its first line must be {','.join(names)}") from None
+    except pa.ArrowInvalid:
+        return None
 
 
-def objects_of(file: BinaryIO, names: list[str]) -> Iterator[dict[str, pa.Array]]:
+def _starts(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of CSV, without blank lines, and the number of lines before each: slowly, for the
+    header and for messages.
+    """
+    csv.field_size_limit(2 * MOST_RECORD_BYTES)
+    reader, before = csv.reader(io.StringIO(text, newline="")), 0
+    try:
+        for record in reader:
+            if record:
+                yield before, record
+            before = reader.line_num
+    except csv.Error as error:
+        raise InputError(f"the keys cannot be read as CSV: {error}") from None
+
+
+def _line_of(text: str, first: int, skipped: int, row: int) -> int:
+    before, _ = next(islice(_starts(text), skipped + row, None))
+    return first + before
+
+
+def _decoded(content: bytes, first_line: int) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = first_line + content.count(b"\n", 0, error.start)
+        raise InputError(f"line {line} is not valid UTF-8") from None
+
+
+def objects_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
     """Some of the fields of JSON lines, as text."""
     first = 1
-    for lines in lines_of(file):
-        rows = [_fields(text, names, first + at) for at, text in enumerate(lines.to_pylist()) if text.strip()]
-        first += len(lines)
-        yield {name: pa.array([row[at] for row in rows], pa.large_string()) for at, name in enumerate(names)}
+    for texts in lines_of(file):
+        numbered = [(line, text) for line, text in enumerate(texts.to_pylist(), first) if text.strip()]
+        first += len(texts)
+        if numbered:
+            rows = [_fields(text, names, line) for line, text in numbered]
+            columns = [pa.array([row[at] for row in rows], pa.large_string()) for at in range(len(names))]
+            yield Block(columns, [line for line, _ in numbered].__getitem__)
 
 
 def _fields(text: str, names: list[str], line: int) -> list[str]:
@@ -86,6 +198,8 @@ def _fields(text: str, names: list[str], line: int) -> list[str]:
         record = json.loads(text)
     except ValueError:
         raise InputError(f"line {line} is not JSON") from None
+    except RecursionError:
+        raise InputError(f"line {line} is nested too deeply") from None
     if not isinstance(record, dict):
         raise InputError(f"line {line} must be a JSON object with the fields {', '.join(names)}")
     return [_as_text(record.get(name), name, line) for name in names]
@@ -95,6 +209,9 @@ def _as_text(value: Any, name: str, line: int) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int)):
-        return str(value)
+        text = str(value)
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise InputError(f"field {name!r} in line {line} must be valid Unicode, got a lone surrogate")
+        return text
     what = "is missing" if value is None else "must be text, an integer or a truth value"
     raise InputError(f"field {name!r} in line {line} {what}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ import typer
 from .app import Json, Quiet, app, say, show
 
 if TYPE_CHECKING:
+    from ..keys.kinds import KeyColumn
     from ..releasing.published import Release
     from .parsing import Asked
 
@@ -103,15 +104,19 @@ def top(
     A release of hashed keys does not know their names, unless it was made with --keep-keys. It
     lists fingerprints, or ranks the candidates that you give it.
     """
+    from ..keys.kinds import labels
     from ..releasing.published import load
     from ..releasing.ranking import Fingerprint, largest
 
     opened = load(release, allow_reproducible=allow_reproducible)
     best: list[tuple[Any, float]] = []
+    named = True
     if candidates is None:
         ranked = opened.top(count)
-        best = list(zip(map(_shown, ranked.keys), ranked.estimates.tolist(), strict=True))
-        if any(isinstance(key, Fingerprint) for key in ranked.keys):
+        shown = [_shown(key, opened.key_columns) for key in ranked.keys]
+        best = list(zip(shown, ranked.estimates.tolist(), strict=True))
+        named = not any(isinstance(key, Fingerprint) for key in ranked.keys)
+        if not named:
             say("keys are hashed, so these are fingerprints; name keys with --candidates")
     else:
         for asked in read_keys(opened, candidates, integer):
@@ -120,33 +125,38 @@ def top(
             best += [(asked.text(row), float(estimates[row])) for row in rows.tolist()]
             best = sorted(dict(best).items(), key=lambda pair: -pair[1])[:count]
     if json:
-        show([_as_json(opened, key) | {"estimate": value} for key, value in best])
+        names = labels(opened.key_columns, ["estimate"]) if named else ["key"]
+        show([_as_json(names, key) | {"estimate": value} for key, value in best])
         return
     for key, value in best:
         print(f"{value:>16,.1f}  {'  '.join(map(str, key)) if isinstance(key, tuple) else key}")
 
 
-def _as_json(release: Release, key: Any) -> dict[str, Any]:
-    from ..keys.kinds import labels
-
-    if not isinstance(key, tuple):
-        return {"key": key}
-    return dict(zip(labels(release.key_columns, ["estimate"]), key, strict=True))
+def _as_json(names: list[str], key: Any) -> dict[str, Any]:
+    return dict(zip(names, key if isinstance(key, tuple) else (key,), strict=True))
 
 
-def _shown(key: Any) -> Any:
+def _shown(key: Any, columns: Sequence[KeyColumn]) -> Any:
     """A key for the terminal: the columns of a key that has several, each by itself."""
-    return tuple(map(_printable, key)) if isinstance(key, tuple) else _printable(key)
+    if isinstance(key, tuple):
+        return tuple(_printable(own, column.kind) for own, column in zip(key, columns, strict=True))
+    return _printable(key, columns[0].kind)
 
 
-def _printable(key: Any) -> str | int:
+def _printable(key: Any, kind: str | None) -> str | int:
     """The key, or a column of it, as `lookup` takes it, without anything that a terminal would obey,
     and with its backslashes doubled.
     """
+    import numpy as np
+
+    from ..keys.kinds import is_instant
+
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, date):  # a datetime too
         return key.isoformat()
+    if isinstance(key, np.datetime64):  # which has no time zone
+        return f"{key}Z" if is_instant(kind or "") else str(key)
     if not isinstance(key, (str, bytes)):
         return key if isinstance(key, int) else str(key)
     text = key.decode(errors="surrogateescape") if isinstance(key, bytes) else key

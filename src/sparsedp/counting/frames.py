@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InputError
 from ..keys.arrow import column_names, errors_of_polars, read
 from ..keys.containers import has, is_a, is_scanner
+from .arrow_types import check, in_range, narrowed, refuse_extensions
 from .scans import Scan, StreamedScan, check_columns, checked
 
 
@@ -26,14 +27,18 @@ def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: l
     with errors_of_polars():
         empty = polars.DataFrame(schema=frame.collect_schema()).to_arrow()
     if not has(frame, "collect_batches"):  # polars before 1.34
-        connection.register("events", read(frame).to_arrow())
+        table = read(frame).to_arrow()
+        check(table, columns)
+        connection.register("events", table)
         return checked(connection, "events", columns)
+    refuse_extensions(empty.schema, columns)
+    limits = narrowed(empty.schema, columns)
 
     def pieces() -> Iterator[Any]:
         try:
             with errors_of_polars():
-                for piece in frame.collect_batches():
-                    yield from piece.to_arrow().to_batches()
+                found = (batch for piece in frame.collect_batches() for batch in piece.to_arrow().to_batches())
+                yield from in_range(found, limits)
         except InputError as error:  # the database would wrap it in a message of its own
             complaints.append(error)
             raise
@@ -56,6 +61,15 @@ def _selected(frame: Any, columns: list[str]) -> Any:
     # Categories differ from batch to batch, and a stream has one type.
     words = polars.col(polars.Categorical, polars.Enum).cast(polars.String)
     return frame.select(polars.selectors.by_name(*columns)).with_columns(words)
+
+
+def of_dataset(connection: Any, dataset: Any, columns: list[str]) -> Scan:
+    """A pyarrow Dataset, which may be larger than memory."""
+    check_columns(dataset.schema.names, columns)
+    _refuse_twins(dataset.schema.names, columns)
+    check(dataset, columns)
+    connection.register("events", dataset)
+    return checked(connection, "events", columns)
 
 
 def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None) -> Scan:
@@ -81,6 +95,7 @@ def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None
         raise
     except (ValueError, TypeError, NotImplementedError):  # their messages may show a value
         raise InputError(f"source cannot be read as Arrow, got {type(source).__name__}; pass a pyarrow table") from None
+    check(table, columns)
     connection.register("events", table)
     return checked(connection, "events", columns, pandas=pandas)
 

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from ..errors import InputError
+from ..keys.encoding import NO_TIME
 from ..keys.kinds import UNITS, ColumnKind, is_column_kind, is_instant, timestamps, unit_of
 from .canonical import INTEGERS, TEXTS
 from .request import Counting
@@ -112,7 +113,9 @@ class KeySource:
     def _cut(self, column: str) -> str:
         """A timestamp in units, perhaps coarser ones, or its date; each is the one that it lies in."""
         kind, units = _TIMESTAMPS[self.stored]
-        number, have = units.format(column), UNITS[unit_of(kind) or ""]
+        # TRY around every use: DuckDB computes what several have in common before them. NumPy's NaT
+        # is no time in a release either.
+        number, have = f"nullif(TRY({units.format(column)}), {NO_TIME})", UNITS[unit_of(kind) or ""]
         wanted = unit_of(self.kind)
         factor = have * _DAY_SECONDS if wanted is None else have // UNITS[wanted]
         if factor > 1:  # // rounds towards zero
@@ -129,8 +132,8 @@ class KeySource:
         column, label = quoted(self.name), f"column {self.name!r}"
         faults = {}
         if self.is_read or self.stored == "DATE" or self.stored in _TIMESTAMPS:
-            expected = self._expected if self.is_read else "finite"
-            faults[f"{label} is not {expected}"] = f"{column} IS NOT NULL AND {self.value} IS NULL"
+            wrong = f"is not {self._expected}" if self.is_read else "is infinite or out of range"
+            faults[f"{label} {wrong}"] = f"{column} IS NOT NULL AND {self.value} IS NULL"
         if self.domain is not None:
             faults[f"{label} is not in [0, {self.domain})"] = f"{self.value} < 0 OR {self.value} >= {self.domain}"
         return faults

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from .._util.lazy import cached_property
 from ..errors import ParameterError
-from ..keys.kinds import COLUMN_KINDS, MOST_COLUMNS
+from ..keys.kinds import COLUMN_KINDS, MOST_COLUMNS, NAMES_IN_WORDS, is_name
 from ..privacy.contributions import Contribution
 from ..privacy.numbers import positive_fraction, whole_number
 from .files import Reading
@@ -78,6 +78,8 @@ class Counting:
             raise ParameterError(f"key must be the name of a column, or a list of such names, got {self.key!r}")
         if len(set(names)) < len(names):
             raise ParameterError(f"key must name every column once, got {', '.join(map(str, names))}")
+        if not all(map(is_name, names)):
+            raise ParameterError(f"columns of the key must have names of {NAMES_IN_WORDS}; rename them")
         if len(names) > MOST_COLUMNS:
             raise ParameterError(f"key must have at most {MOST_COLUMNS} columns, got {len(names)}")
         return tuple(map(str, names))

@@ -19,8 +19,8 @@ from .. import _native
 from ..errors import InputError, ParameterError
 from ..keys.containers import is_dataset, is_lazy_frame
 from .files import Reading, listed, matching, of_files
-from .frames import of_arrow, of_lazy_frame
-from .scans import RelationScan, Scan, check_columns, checked, literal
+from .frames import of_arrow, of_dataset, of_lazy_frame
+from .scans import RelationScan, Scan, check_columns, literal
 
 DATABASE_SHARE = 0.85  # of the memory that counting may use
 
@@ -139,8 +139,7 @@ def _open(
     if is_lazy_frame(source):
         return of_lazy_frame(connection, source, columns, complaints)
     if is_dataset(source):
-        connection.register("events", source)
-        return checked(connection, "events", columns)
+        return of_dataset(connection, source, columns)
     return of_arrow(connection, source, columns, value)
 
 

@@ -91,7 +91,7 @@ def _plain(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, ColumnKind | None]
         try:
             return column.cast(pa.date32()), "date"
         except pa.ArrowInvalid:
-            raise InputError("a column of dates has times of the day; cast it to date32 first") from None
+            raise InputError("a column of dates has times of the day, or is out of range; cast it to date32") from None
     if types.is_timestamp(kind):
         zone = None if kind.tz is None else "UTC"
         return column.cast(pa.timestamp(kind.unit, zone)), timestamps(kind.unit, zone is not None)
@@ -104,16 +104,31 @@ def _of_numpy(array: npt.NDArray[Any], what: str) -> Any:
     if array.ndim != 1:
         raise KeyTypeError(f"{what} must be one-dimensional, got {array.ndim} dimensions")
     if array.dtype.kind == "M":
-        unit = np.datetime_data(array.dtype)[0]
-        if unit not in ("D", *UNITS):
+        unit = _unit(array.dtype)
+        if unit is None:
             raise KeyTypeError(
                 f"{what} must be in days, s, ms, us or ns, got {array.dtype}; use .astype('datetime64[s]')"
             )
+        if unit == "D":
+            _refuse_far_days(array, what)
     elif array.dtype.kind not in "iub" and len(array):
         raise KeyTypeError(
             f"{what} must be text, bytes, integers, truth values, dates or timestamps, got an array of {array.dtype}"
         )
     return pa.chunked_array([pa.array(array.astype(array.dtype.newbyteorder("="), copy=False))])
+
+
+def _unit(dtype: np.dtype[Any]) -> str | None:
+    """The unit of NumPy's times, `D` for dates; None for any other, such as weeks or 25 s."""
+    unit, multiple = np.datetime_data(dtype)
+    return unit if multiple == 1 and unit in ("D", *UNITS) else None
+
+
+def _refuse_far_days(days: npt.NDArray[Any], what: str) -> None:
+    """`InputError` for dates that 32 bits do not hold: Arrow would take others for them."""
+    numbers = days.astype(np.int64)
+    far = (numbers < -(1 << 31)) | (numbers >= 1 << 31)
+    _refuse_at(far & ~np.isnat(days), what, "must be within 2^31 days of 1970")
 
 
 def _converted(
@@ -202,10 +217,10 @@ def _check_units(values: list[Any], kind: ColumnKind, what: str) -> None:
 def kind_of_value(value: Any) -> ColumnKind | None:
     """The kind of a column with this value; None if it is no value of a key."""
     if isinstance(value, np.datetime64):
-        unit = np.datetime_data(value.dtype)[0]
-        return "date" if unit == "D" else timestamps(unit, False) if unit in UNITS else None
+        unit = _unit(value.dtype)
+        return None if unit is None else "date" if unit == "D" else timestamps(unit, False)
     if isinstance(value, datetime):
-        return timestamps("us", value.tzinfo is not None)  # the unit of a pandas Timestamp may depend on its value
+        return timestamps("us", _has_offset(value))  # the unit of a pandas Timestamp may depend on its value
     kinds: list[tuple[tuple[type, ...], ColumnKind]] = [
         ((str,), "text"),
         ((bytes,), "bytes"),
@@ -216,6 +231,13 @@ def kind_of_value(value: Any) -> ColumnKind | None:
     if isinstance(value, np.timedelta64):  # NumPy counts it among the integers
         return None
     return next((kind for classes, kind in kinds if isinstance(value, classes)), None)
+
+
+def _has_offset(value: datetime) -> bool:
+    """Whether this is an instant. A time zone may not know its offset, and NaT of pandas has no
+    `utcoffset`.
+    """
+    return value.tzinfo is not None and value.utcoffset() is not None
 
 
 def _texts(values: list[Any], _: ColumnKind, what: str) -> Any:
@@ -260,11 +282,13 @@ def _dates(values: list[Any], _: ColumnKind, what: str) -> Any:
     if set(map(type, values)) == {date}:
         return pa.array(values, pa.date32())
     for at, value in enumerate(values):
-        if isinstance(value, np.datetime64) and (np.isnat(value) or np.datetime_data(value.dtype)[0] != "D"):
+        if isinstance(value, np.datetime64) and (np.isnat(value) or _unit(value.dtype) != "D"):
             raise KeyTypeError(
                 f"{what} at position {at} must be a date, got {value.dtype}; use .astype('datetime64[D]')"
             )
-    return pa.array(np.array(values, "datetime64[D]"))
+    days = np.array(values, "datetime64[D]")
+    _refuse_far_days(days, what)
+    return pa.array(days)
 
 
 def _times(values: list[Any], kind: ColumnKind, what: str) -> Any:
@@ -287,17 +311,20 @@ def _times(values: list[Any], kind: ColumnKind, what: str) -> Any:
 def _time(value: Any, kind: ColumnKind, what: str) -> tuple[int, str]:
     """A time as a number of units since 1970, and the unit."""
     if isinstance(value, np.datetime64):
-        unit = np.datetime_data(value.dtype)[0]
+        unit = _unit(value.dtype)
         if np.isnat(value) or unit not in UNITS:
-            raise KeyTypeError(f"{what} must be a time in s, ms, us or ns, got {value.dtype}")
+            raise KeyTypeError(
+                f"{what} must be a time in s, ms, us or ns, got {value.dtype}; use .astype('datetime64[s]')"
+            )
         return int(value.astype(np.int64)), unit
     if value != value:  # NaT of pandas
         raise InputError(f"{what} is null; drop or fill missing rows first")
-    if (value.tzinfo is not None) != is_instant(kind):
-        raise wrong_component(kind, timestamps("us", value.tzinfo is not None), what)
+    instant = _has_offset(value)
+    if instant != is_instant(kind):
+        raise wrong_component(kind, timestamps("us", instant), what)
     if has(value, "asm8"):  # a Timestamp of pandas, in UTC if it has a zone
-        return int(value.asm8.astype(np.int64)), np.datetime_data(value.asm8.dtype)[0]
-    return (value - (_EPOCH if value.tzinfo is None else _EPOCH_UTC)) // _MICROSECOND, "us"
+        return int(value.asm8.astype(np.int64)), value.unit
+    return (value - _EPOCH_UTC if instant else value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND, "us"
 
 
 _READERS: dict[str, Callable[[list[Any], ColumnKind, str], Any]] = {

@@ -6,7 +6,7 @@ column, and is written without a tuple.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,17 @@ from .columns import as_column, is_arrow
 from .components import kind_of_value, read_component
 from .containers import has, is_a, is_numpy_inside, is_pandas, is_table, is_unread, speaks_arrow
 from .encoding import canonical_row, original_row, tag_of
-from .kinds import MOST_COLUMNS, ColumnKind, Key, KeyColumn, columns_in_words, default_names, is_simple
+from .kinds import (
+    MOST_COLUMNS,
+    NAMES_IN_WORDS,
+    ColumnKind,
+    Key,
+    KeyColumn,
+    columns_in_words,
+    default_names,
+    is_name,
+    is_simple,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -190,38 +200,46 @@ def _by_name(table: Any, columns: Sequence[KeyColumn]) -> dict[str, Any]:
     """The columns of a table that the key has, or all of them."""
     if is_unread(table):
         table = read(table)
-    if is_a(table, "pandas", "MultiIndex"):
-        names = default_names(table.nlevels) if None in table.names else tuple(table.names)
-        _check_names(names)
-        found = {name: table.get_level_values(at) for at, name in enumerate(names)}
-    elif isinstance(table, Mapping):
-        found = dict(table)
-    elif is_a(table, "pandas", "DataFrame"):
-        found = {name: table.iloc[:, at] for at, name in enumerate(table.columns)}
-        _check_names(list(table.columns))
-    else:
-        found = _of_arrow(table)
+    names, column_at = _columns_of(table)
     if not columns:
-        return found
+        _check_names(names)
+        return {name: column_at(at) for at, name in enumerate(names)}
+    found = {}
     for column in columns:
-        if column.name not in found:
-            have = ", ".join(map(repr, found)) or "none"
+        places = [at for at, name in enumerate(names) if isinstance(name, str) and name == column.name]
+        if not places:
+            have = ", ".join(map(repr, names)) or "none"
             raise KeyTypeError(
                 f"the keys of this release have the columns {columns_in_words(columns)}, and the table has no column "
                 f"{column.name!r} (it has {have}); rename its columns, or pass a tuple of columns"
             )
-    return {name: found[name] for name in (str(column.name) for column in columns)}
+        if len(places) > 1:
+            raise KeyTypeError(f"the table has several columns {column.name!r}; rename all but one")
+        found[str(column.name)] = column_at(places[0])
+    return found
 
 
-def _of_arrow(table: Any) -> dict[str, Any]:
+def _columns_of(table: Any) -> tuple[list[Any], Callable[[int], Any]]:
+    """The names of the columns of a table, and the column at each position."""
+    if is_a(table, "pandas", "MultiIndex"):
+        names = default_names(table.nlevels) if None in table.names else table.names
+        unnamed = table.set_names([None] * table.nlevels)  # a level named 0 would be taken for the first
+        return list(names), unnamed.get_level_values
+    if isinstance(table, Mapping):
+        return list(table), list(table.values()).__getitem__
+    if is_a(table, "pandas", "DataFrame"):
+        return list(table.columns), lambda at: table.iloc[:, at]
+    known = _as_arrow(table)
+    return known.column_names, known.column
+
+
+def _as_arrow(table: Any) -> pa.Table:
     import pyarrow as pa
 
     try:
-        known = table if isinstance(table, pa.Table) else pa.table(table)
+        return table if isinstance(table, pa.Table) else pa.table(table)
     except (ValueError, TypeError, NotImplementedError):  # their messages may show a value
         raise InputError(f"a table of keys must support Arrow, got {type(table).__name__}") from None
-    _check_names(known.column_names)
-    return dict(zip(known.column_names, known.columns, strict=True))
 
 
 def _by_position(keys: Any, count: int) -> dict[str, Any]:
@@ -260,6 +278,8 @@ def _check_names(names: Sequence[Any]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
             raise KeyTypeError(f"columns of keys must have names, got {name!r}")
+        if not is_name(name):
+            raise KeyTypeError(f"columns of keys must have names of {NAMES_IN_WORDS}, got {name[:20]!r}…; rename it")
     if len(set(names)) < len(names):
         raise KeyTypeError("columns of keys must have different names; rename all but one")
     if not 1 <= len(names) <= MOST_COLUMNS:

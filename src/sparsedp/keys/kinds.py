@@ -41,6 +41,8 @@ KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
 COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
 MOST_COLUMNS = 64
+_MOST_NAME_BYTES = 1000
+NAMES_IN_WORDS = f"valid Unicode, at most {_MOST_NAME_BYTES} bytes"
 
 _WORDS: dict[str, str] = {
     "text": "text (str)",
@@ -60,6 +62,14 @@ class KeyColumn:
 
     def __str__(self) -> str:
         return str(self.kind) if self.name is None else f"{self.name} ({self.kind})"
+
+
+def is_name(name: str) -> bool:
+    """Whether a column may have this name: a release writes it into its file."""
+    try:
+        return 1 <= len(name.encode()) <= _MOST_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
 
 
 def is_simple(kind: str | None) -> TypeIs[KeyKind]:

@@ -1,0 +1,84 @@
+"""Columns of Arrow that DuckDB would misread or refuse without a row: extension types, and times that
+do not fit its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ..errors import InputError
+from ..keys.kinds import UNITS
+
+_KNOWN = ("arrow.uuid", "arrow.bool8", "arrow.json", "arrow.opaque")  # DuckDB has types for them
+_DAY_MS = 86_400_000
+
+
+def refuse_extensions(schema: Any, columns: Iterable[str]) -> None:
+    """`InputError` for a column of an extension type that DuckDB does not know: it would count what
+    is stored, such as the integers of a pandas Period.
+    """
+    import pyarrow
+
+    for column in columns:
+        kind = schema.field(column).type
+        if pyarrow.types.is_dictionary(kind):
+            kind = kind.value_type
+        if isinstance(kind, pyarrow.BaseExtensionType) and kind.extension_name not in _KNOWN:
+            raise InputError(
+                f"column {column!r} has the extension type {kind.extension_name}, which cannot be counted; cast it, "
+                "e.g. astype('string')"
+            )
+
+
+def narrowed(schema: Any, columns: Iterable[str]) -> dict[str, int]:
+    """The columns of times that DuckDB converts to a type of a smaller range, and the largest number
+    that fits.
+    """
+    from pyarrow import types
+
+    found = {}
+    for column in columns:
+        kind = schema.field(column).type
+        if types.is_date64(kind):
+            found[column] = ((1 << 31) - 1) * _DAY_MS
+        elif types.is_timestamp(kind) and kind.tz is not None and UNITS[kind.unit] < UNITS["us"]:
+            found[column] = ((1 << 63) - 1) // (UNITS["us"] // UNITS[kind.unit])
+    return found
+
+
+def in_range(batches: Iterable[Any], limits: dict[str, int]) -> Iterator[Any]:
+    """The batches; `InputError` with the first row whose time is beyond the limit of its column."""
+    import pyarrow
+    import pyarrow.compute as pc
+
+    rows = 0
+    for batch in batches:
+        for column, most in limits.items():
+            numbers = batch.column(column).cast(pyarrow.int64())
+            far = pc.fill_null(pc.or_(pc.less(numbers, -most), pc.greater(numbers, most)), False)
+            at = pc.index(far, True).as_py()
+            if at >= 0:
+                raise InputError(
+                    f"column {column!r} is infinite or out of range, first in row {rows + at + 1}; fix the table"
+                )
+        rows += batch.num_rows
+        yield batch
+
+
+def check(table: Any, columns: Iterable[str]) -> None:
+    """`InputError` for a column of a pyarrow Table or Dataset that DuckDB would misread."""
+    import pyarrow
+
+    columns = list(dict.fromkeys(columns))
+    refuse_extensions(table.schema, columns)
+    limits = narrowed(table.schema, columns)
+    if not limits:
+        return
+    try:
+        batches = table.to_batches() if isinstance(table, pyarrow.Table) else table.to_batches(columns=list(limits))
+        for _ in in_range(batches, limits):
+            pass
+    except (pyarrow.ArrowException, OSError):  # their messages may show a value
+        kind = type(table).__name__
+        raise InputError(f"the {kind} cannot be read; to_table() shows why, with cells of the data") from None
