@@ -8,6 +8,7 @@ import math
 import random
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate
@@ -16,8 +17,12 @@ import pytest
 
 from sparsedp.budget import accounting
 from sparsedp.budget.accounting import MANY, Composed, Composition, Debit, Together
+from sparsedp.budget.balance import most_that_fit
+from sparsedp.budget.book import Budget, Tally
 from sparsedp.budget.losses import Gaussian, Pure
 from sparsedp.errors import LedgerError
+from sparsedp.planning.drafts import draft
+from sparsedp.planning.request import Request
 from sparsedp.privacy.composition import Moved
 from sparsedp.privacy.cut_laws import CutGaussian
 from sparsedp.privacy.events import DECIDES, GaussianEvent
@@ -275,6 +280,36 @@ def test_sizes_that_are_chosen_by_earlier_outputs_can_cost_more_than_either_choi
         for one, other in ((small, large), (large, small))
     ]
     assert max(gains) > 1.02
+
+
+def test_noise_that_is_chosen_by_earlier_outputs_can_cost_more_than_either_choice() -> None:
+    """Why the assumption is about all parameters: after ten responses, take as many releases of
+    ε = 0.2 as fit, with Gaussian noise or with other noise, whichever is worse at what is left.
+    """
+    options = {"max_keys_per_user": 50, "max_per_key": 1, "noise": "gaussian", "mechanism": "retrieval"}
+    event = draft(Request(epsilon=0.2, delta=1e-9, **options)).event  # type: ignore[arg-type]
+    assert event is not None
+    budget, first, times = Budget("4", "1e-06", ""), 0.2, 10
+    tally = Tally("", Composition(1e-6))
+    for _ in range(times):
+        tally.add(Debit(repr(first), "0.0", ""))
+    kinds = [Debit("0.2", "1e-09", event), Debit("0.2", "1e-09", "")]
+    each = [most_that_fit(budget._replace(accounting="pld"), tally, kind) for kind in kinds]
+    choices = [Together.of(Counter({kind: most}), 1e-6) for kind, most in zip(kinds, each, strict=True)]
+    chance = math.exp(first) / (1 + math.exp(first))
+
+    def after(choose: Callable[[list[float]], float]) -> float:
+        """The δ at ε = 4, if what follows is chosen by how many of the ten responses were true."""
+        whole = 0.0
+        for true in range(times + 1):
+            left = 4 - (2 * true - times) * Fraction(repr(first))
+            mass = math.comb(times, true) * chance**true * (1 - chance) ** (times - true)
+            whole += mass * choose([float(choice.delta_at(left)) for choice in choices])
+        return whole
+
+    assert after(lambda deltas: deltas[0]) < 1e-6
+    assert after(lambda deltas: deltas[1]) < 1e-6
+    assert after(max) > 1.1e-6
 
 
 def test_an_incremental_composition_is_that_of_all_debits() -> None:

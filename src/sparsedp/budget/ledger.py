@@ -6,8 +6,9 @@ be recalled either.
 
 Debits add up (`basic`): releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε,
 Σδ)-differentially private. Or they are composed by their privacy loss distributions (`pld`), which is
-less for many releases, needs δ > 0, and assumes that the sizes of releases are not chosen by what
-earlier ones published (docs/privacy.md, "Accounting over releases").
+less for many releases, needs δ > 0, and assumes that no parameter of a release (ε, δ, mechanism,
+noise, bounds on users, nonzero, total, parts, keep_keys) is chosen by what earlier ones published;
+which rows and columns are released may be (docs/privacy.md, "Accounting over releases").
 
 ε and δ count as the decimals that their floats print as, so ten debits of 0.1 use up 1.0. Sums are
 exact.
@@ -97,8 +98,9 @@ class Ledger:
         accounting
             "basic": debits add up. "pld": they are composed by their privacy loss distributions, so
             more of them fit; needs a δ of at least 1e-10 and the extra `accounting`, and assumes that
-            the ε and δ of a release, and the bounds on its users, are not chosen by what earlier
-            releases of the data set published.
+            no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts,
+            keep_keys) is chosen by what earlier releases of the data set published. Which rows and
+            columns are released may be.
         per
             "day", "week" or "month": the total is for each calendar period (UTC), and a new period
             gives a new budget. The guarantee is then for the releases of one period, not for all.
@@ -146,7 +148,7 @@ class Ledger:
         than is left.
 
         `event` says what is lost beyond ε and δ: the line of a `GaussianEvent`, or "decides" for a
-        release whose output may choose the sizes of later ones, which is then always added up.
+        release whose output may choose the parameters of later ones, which is then always added up.
         """
         name, debit = _name(dataset), _debit(epsilon, delta, event)
         about = (_text("mechanism", mechanism), _text("note", note))
@@ -185,7 +187,7 @@ class Ledger:
         included.
 
         The total and all debits stay. This cannot be taken back, and assumes of past releases too
-        that none chose the size of another.
+        that none chose a parameter of another.
         """
         name = _name(dataset)
         if accounting != PLD:

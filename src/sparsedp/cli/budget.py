@@ -33,8 +33,8 @@ Accounting = Annotated[
 ]
 
 ASSUMES = (
-    "This total holds if the ε and δ of no release, nor the bounds on its users, were chosen by what earlier ones "
-    "published."
+    "This total holds if no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts, "
+    "keep_keys) was chosen by what earlier ones published; which rows and columns are released may be."
 )
 
 
@@ -112,8 +112,9 @@ def create(
     A total never changes. One file may hold the budgets of several data sets.
 
     With --accounting pld, many releases cost less than the sum of their ε. It needs δ > 0, and it
-    assumes that the ε and δ of a release, and the bounds on its users, are not chosen by what earlier
-    releases published (what suggest publishes is taken care of).
+    assumes that no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total,
+    parts, keep_keys) is chosen by what earlier releases published; which rows and columns are
+    released may be. (What suggest publishes is taken care of.)
     """
     from ..budget.ledger import Ledger
 
