@@ -246,6 +246,20 @@ def test_suggestions_are_added_and_releases_after_them_composed(path: Path) -> N
     assert ledger.entries()[0].event == "decides"
 
 
+def test_suggestions_of_old_files_are_added_after_an_upgrade(path: Path) -> None:
+    """Files of version 2 have no events. Catches suggestions that are composed."""
+    version_2(path)
+    old = Ledger.create(path, epsilon=1.0, delta=1e-6, dataset="daily")
+    new = composing(path.with_name("new"), epsilon=1.0, dataset="daily")
+    for ledger in (old, new):
+        for _ in range(5):
+            ledger.spend(epsilon=0.1, dataset="daily", mechanism="suggest", event="decides")
+    assert path.read_bytes().startswith(store.HEADS[2])
+    old.upgrade(dataset="daily")
+    assert old.plan(epsilon=0.01, dataset="daily").more == new.plan(epsilon=0.01, dataset="daily").more
+    assert old.datasets()[0].composed_epsilon == new.datasets()[0].composed_epsilon >= 0.5
+
+
 DAYS = {"day": "2026-11-18", "week": "2026-11-23", "month": "2026-12-01"}
 
 
