@@ -29,10 +29,10 @@ from typing import Any
 from ..errors import BudgetError, LedgerError, ParameterError
 from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
-from .accounting import LEAST_DELTA, Debit, check_available, event_of
+from .accounting import LARGEST_EPSILON, LEAST_DELTA, Debit, check_available, event_of
 from .balance import Balance, Outlook, most_that_fit
 from .book import ACCOUNTINGS, BASIC, PLD, Book, Budget, Row, Tally
-from .periods import check_period
+from .periods import check_period, day_after, period_of
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
@@ -109,19 +109,17 @@ class Ledger:
 
         """
         amounts = repr(check_epsilon(epsilon)), repr(_delta(delta))
-        _check_accounting(accounting, delta)
+        _check_accounting(accounting, epsilon, delta)
         name, budget = _name(dataset), Budget(*amounts, _now(), accounting, check_period(per))
         ledger = cls(Path(path).absolute(), _seconds(timeout))
         is_plain = budget == Budget(*budget[:3])
         first = Book()
         first.add_budget(name, budget)
         if ledger.path.exists() or not store.make(ledger.path, ledger.timeout, first.changes):
+            with ledger._transaction() as book:  # refuses before a file is converted
+                _check_new(book, name, path)
             with ledger._transaction(write=True, renew=not is_plain) as book:
-                if name in book.budgets:
-                    raise BudgetError(
-                        f"dataset must be new, got {dataset!r}, which has a budget in {path} that never changes; "
-                        "open the ledger and spend what is left"
-                    )
+                _check_new(book, name, path)
                 book.add_budget(name, budget)
         return ledger
 
@@ -208,6 +206,11 @@ class Ledger:
                 f"dataset must have a δ of at least {LEAST_DELTA:g} for accounting='pld', got {name!r} with "
                 f"{budget.delta}, which never changes; its debits add up as before"
             )
+        if float(budget.epsilon) > LARGEST_EPSILON:
+            raise BudgetError(
+                f"dataset must have an ε of at most {LARGEST_EPSILON:g} for accounting='pld', got {name!r} with "
+                f"{budget.epsilon}, which never changes; its debits add up as before"
+            )
 
     def finish(self, receipt: Receipt, released: str) -> None:
         """Record what was released for a debit, for example a path and a digest."""
@@ -255,7 +258,7 @@ class Ledger:
             return
         balance = Balance.of(name, budget, tally)
         in_period = f" of {balance.per} {balance.period} (UTC)" if balance.per else ""
-        wait = f"wait for the next {balance.per}" if balance.per else "release nothing more of this data"
+        wait = _wait(budget.per, tally.period, now) if budget.per else "release nothing more of this data"
         total = f"{balance.epsilon} and {balance.delta}{in_period}"
         if budget.accounting == BASIC:
             what = f"be at most {balance.left_epsilon} and {balance.left_delta}, what is left of {total} for"
@@ -289,7 +292,22 @@ def _debit(epsilon: float, delta: float, event: str | None) -> Debit:
     return debit
 
 
-def _check_accounting(accounting: str, delta: float) -> None:
+def _check_new(book: Book, name: str, path: str | os.PathLike[str]) -> None:
+    if name in book.budgets:
+        raise BudgetError(
+            f"dataset must be new, got {name!r}, which has a budget in {path} that never changes; "
+            "open the ledger and spend what is left"
+        )
+
+
+def _wait(per: str, period: str, now: str) -> str:
+    """Until when to wait for a new budget, which is longer if the clock was set back."""
+    words = f"wait for the next {per}, which begins on {day_after(period, per)} (UTC)"
+    today = period_of(now, per)
+    return words if today == period else f"{words}: the clock says {today}, but there are debits of {period} already"
+
+
+def _check_accounting(accounting: str, epsilon: float, delta: float) -> None:
     if accounting not in ACCOUNTINGS:
         raise ParameterError(f"accounting must be 'basic' or 'pld', got {accounting!r}")
     if accounting == BASIC:
@@ -298,6 +316,10 @@ def _check_accounting(accounting: str, delta: float) -> None:
         raise ParameterError(
             f"delta must be at least {LEAST_DELTA:g} with accounting='pld', got {delta}: composed losses are below the "
             "sum of all ε except with a small probability, which δ has to cover; use a larger delta, or 'basic'"
+        )
+    if epsilon > LARGEST_EPSILON:
+        raise ParameterError(
+            f"epsilon must be at most {LARGEST_EPSILON:g} with accounting='pld', got {epsilon}; use less, or 'basic'"
         )
     check_available()
 
