@@ -304,7 +304,7 @@ def _wait(per: str, period: str, now: str) -> str:
     """Until when to wait for a new budget, which is longer if the clock was set back."""
     words = f"wait for the next {per}, which begins on {day_after(period, per)} (UTC)"
     today = period_of(now, per)
-    return words if today == period else f"{words}: the clock says {today}, but there are debits of {period} already"
+    return words if today == period else f"{words}: the clock says {today}, but the ledger has reached {period} already"
 
 
 def _check_accounting(accounting: str, epsilon: float, delta: float) -> None:
