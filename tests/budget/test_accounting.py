@@ -8,16 +8,22 @@ import math
 import random
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from itertools import accumulate
 
 import pytest
 
 from sparsedp.budget import accounting
 from sparsedp.budget.accounting import MANY, Composed, Composition, Debit, Together
+from sparsedp.budget.balance import most_that_fit
+from sparsedp.budget.book import Budget, Tally
 from sparsedp.budget.losses import Gaussian, Pure
 from sparsedp.errors import LedgerError
+from sparsedp.planning.drafts import draft
+from sparsedp.planning.request import Request
 from sparsedp.privacy.composition import Moved
 from sparsedp.privacy.cut_laws import CutGaussian
 from sparsedp.privacy.events import DECIDES, GaussianEvent
@@ -126,11 +132,8 @@ def test_many_kinds_are_merged_upwards(many: int) -> None:
     debits = pure([repr(round(0.01 + 0.0003 * i, 6)) for i in range(many)])
     assert len(accounting._merged(Counter({float(debit.epsilon): 1 for debit in debits}))) <= many
     step = Together.of(debits, 1e-6).step
-    alone = Together(None, step)
-    for debit in debits:
-        alone = alone.then(Counter([debit]), 1e-6)
-    assert alone.losses is not None
-    apart = alone.epsilon_at(Fraction("1e-6"))
+    each = [Composed.of(Pure(float(debit.epsilon), 1), step, 1e-14) for debit in debits]
+    apart = reduce(lambda first, second: first.then(second, 1e-14), each).epsilon_at(1e-6)
     merged = Together.of(debits, 1e-6).epsilon_at(Fraction("1e-6"))
     assert apart * (1 - 1e-5) <= merged <= 1.01 * apart
 
@@ -277,6 +280,36 @@ def test_sizes_that_are_chosen_by_earlier_outputs_can_cost_more_than_either_choi
     assert max(gains) > 1.02
 
 
+def test_noise_that_is_chosen_by_earlier_outputs_can_cost_more_than_either_choice() -> None:
+    """Why the assumption is about all parameters: after ten responses, take as many releases of
+    ε = 0.2 as fit, with Gaussian noise or with other noise, whichever is worse at what is left.
+    """
+    options = {"max_keys_per_user": 50, "max_per_key": 1, "noise": "gaussian", "mechanism": "retrieval"}
+    event = draft(Request(epsilon=0.2, delta=1e-9, **options)).event  # type: ignore[arg-type]
+    assert event is not None
+    budget, first, times = Budget("4", "1e-06", ""), 0.2, 10
+    tally = Tally("", Composition(1e-6))
+    for _ in range(times):
+        tally.add(Debit(repr(first), "0.0", ""))
+    kinds = [Debit("0.2", "1e-09", event), Debit("0.2", "1e-09", "")]
+    each = [most_that_fit(budget._replace(accounting="pld"), tally, kind) for kind in kinds]
+    choices = [Together.of(Counter({kind: most}), 1e-6) for kind, most in zip(kinds, each, strict=True)]
+    chance = math.exp(first) / (1 + math.exp(first))
+
+    def after(choose: Callable[[list[float]], float]) -> float:
+        """The δ at ε = 4, if what follows is chosen by how many of the ten responses were true."""
+        whole = 0.0
+        for true in range(times + 1):
+            left = 4 - (2 * true - times) * Fraction(repr(first))
+            mass = math.comb(times, true) * chance**true * (1 - chance) ** (times - true)
+            whole += mass * choose([float(choice.delta_at(left)) for choice in choices])
+        return whole
+
+    assert after(lambda deltas: deltas[0]) < 1e-6
+    assert after(lambda deltas: deltas[1]) < 1e-6
+    assert after(max) > 1.1e-6
+
+
 def test_an_incremental_composition_is_that_of_all_debits() -> None:
     """Debits that are tried first, debits of others, and many of them. Catches one that is counted
     twice or not at all.
@@ -296,6 +329,34 @@ def test_an_incremental_composition_is_that_of_all_debits() -> None:
     assert kept.debits.total() == 3 * MANY
 
 
+@pytest.mark.parametrize("event", ["", DECIDES])
+@pytest.mark.parametrize("larger", ["0.05", "1.0", "3.0"])
+def test_a_larger_debit_after_many_tiny_ones_gets_a_grid_of_its_own(event: str, larger: str) -> None:
+    """Catches losses of 3 on a grid for 1e-6, which took gigabytes, and on a grid for none."""
+    budget, tally, debit = Budget("1.0", "1e-06", "", "pld"), Tally("", Composition(1e-6)), Debit(larger, "0.0", "")
+    for number in range(MANY + 1):
+        tally.add(Debit(repr(1e-6 * (1 + number / 100)), "0.0", event))
+    tally.debits.together()
+    planned = most_that_fit(budget, tally, debit)
+    assert planned == {"0.05": 26, "1.0": 0, "3.0": 0}[larger]
+    for _ in range(planned):
+        assert tally.fits(budget, debit)
+        tally.add(debit)
+    assert not tally.fits(budget, debit)
+    losses = tally.debits.together(debit).losses
+    assert losses is not None
+    assert 1 << 12 < losses.pmf.size < 1 << 18
+
+
+def test_a_larger_debit_of_another_process_gets_a_grid_of_its_own() -> None:
+    kept = Composition(1e-6)
+    for number in range(MANY + 1):
+        kept.add(Debit(repr(1e-6 * (1 + number / 100)), "0.0", ""))
+    kept.together()
+    kept.add(Debit("3.0", "0.0", ""))
+    assert kept.together().epsilon_at(Fraction("1e-6")) == pytest.approx(3, rel=1e-3)
+
+
 def test_the_error_of_transforms_is_charged_and_small() -> None:
     """The same composition, by transforms and in closed form. Catches an error that is not charged."""
     tail, step = 1e-12, 2.0**-10
@@ -311,7 +372,7 @@ def test_the_error_of_transforms_is_charged_and_small() -> None:
         assert made.delta_at(epsilon) <= 1.02 * closed.delta_at(epsilon) + 1e-9
 
 
-@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-12, 1e-3, 700.0, 1e6])
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-12, 1e-3, 700.0, 1e6, 1e99, 1.4e154, 5e307])
 def test_no_epsilon_is_too_small_or_too_large(epsilon: float) -> None:
     debits = Counter({Debit(repr(epsilon), "0.0", ""): 3})
     made = Together.of(debits, 1e-6)

@@ -4,6 +4,7 @@ made before.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -17,8 +18,11 @@ from faults import in_child
 from ledgers import small, state, version_2
 from sparsedp.budget import accounting, store
 from sparsedp.budget import ledger as ledger_module
+from sparsedp.budget.accounting import Composition, Debit
+from sparsedp.budget.balance import Balance
+from sparsedp.budget.book import Budget, Tally
 from sparsedp.budget.ledger import Ledger
-from sparsedp.budget.periods import period_of
+from sparsedp.budget.periods import day_after, period_of
 from sparsedp.errors import BudgetError, LedgerError, MissingDependencyError, ParameterError
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.planning.drafts import draft
@@ -246,6 +250,20 @@ def test_suggestions_are_added_and_releases_after_them_composed(path: Path) -> N
     assert ledger.entries()[0].event == "decides"
 
 
+def test_suggestions_of_old_files_are_added_after_an_upgrade(path: Path) -> None:
+    """Files of version 2 have no events. Catches suggestions that are composed."""
+    version_2(path)
+    old = Ledger.create(path, epsilon=1.0, delta=1e-6, dataset="daily")
+    new = composing(path.with_name("new"), epsilon=1.0, dataset="daily")
+    for ledger in (old, new):
+        for _ in range(5):
+            ledger.spend(epsilon=0.1, dataset="daily", mechanism="suggest", event="decides")
+    assert path.read_bytes().startswith(store.HEADS[2])
+    old.upgrade(dataset="daily")
+    assert old.plan(epsilon=0.01, dataset="daily").more == new.plan(epsilon=0.01, dataset="daily").more
+    assert old.datasets()[0].composed_epsilon == new.datasets()[0].composed_epsilon >= 0.5
+
+
 DAYS = {"day": "2026-11-18", "week": "2026-11-23", "month": "2026-12-01"}
 
 
@@ -260,7 +278,9 @@ def test_a_new_period_has_a_new_budget(
     at("2026-11-17")
     ledger = Ledger.create(path, epsilon=1.0, delta=1e-6, per=per, accounting=kind)
     ledger.spend(epsilon=0.75)
-    with pytest.raises(BudgetError, match=rf"of {per} {name} \(UTC\).*wait for the next {per}"):
+    with pytest.raises(
+        BudgetError, match=rf"{name} \(UTC\).*wait for the next {per}, which begins on {DAYS[per]} \(UTC\)$"
+    ):
         ledger.spend(epsilon=0.5)
     at(DAYS[per])
     assert ledger.datasets()[0].left_epsilon == 1.0
@@ -268,7 +288,8 @@ def test_a_new_period_has_a_new_budget(
     assert ledger.datasets()[0].releases == 1
     at("2026-11-17")  # the clock is set back: what is left there was given up
     assert ledger.datasets()[0].period != name
-    with pytest.raises(BudgetError):
+    after = {"day": "2026-11-19", "week": "2026-11-30", "month": "2027-01-01"}[per]
+    with pytest.raises(BudgetError, match=rf"begins on {after} \(UTC\): the clock says {name}, but the ledger"):
         ledger.spend(epsilon=0.5)
     store._checked.clear()
     with pytest.raises(BudgetError):
@@ -281,6 +302,8 @@ def test_weeks_and_days_are_those_of_utc_and_of_the_calendar() -> None:
     assert period_of("2027-01-01T00:00:00+00:00", "week") == "2026-W53"
     assert period_of("2027-01-04T00:00:00+00:00", "week") == "2027-W01"
     assert period_of("2026-12-31T23:30:00-01:00", "month") == "2027-01"
+    assert str(day_after("2026-12-31", "day")) == str(day_after("2026-12", "month")) == "2027-01-01"
+    assert str(day_after("2026-W53", "week")) == "2027-01-04"
 
 
 def test_the_plan_is_what_then_fits(path: Path) -> None:
@@ -343,6 +366,44 @@ def test_a_refused_upgrade_leaves_an_old_file_as_it_is(path: Path) -> None:
     with pytest.raises(BudgetError, match="must have a δ of at least"):
         ledger.upgrade(dataset="other")
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("make", [version_1, version_2])
+def test_a_refused_budget_leaves_an_old_file_as_it_is(path: Path, make: Callable[[Path], object]) -> None:
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(BudgetError, match="dataset must be new, got 'default'"):
+        composing(path)
+    assert path.read_bytes() == before
+
+
+def test_a_huge_epsilon_is_refused_and_shown(path: Path) -> None:
+    """Catches squares of ε that no float can hold."""
+    with pytest.raises(ParameterError, match=r"epsilon must be at most 1e\+100 with accounting='pld', got 1e\+160"):
+        composing(path, epsilon=1e160)
+    assert not path.exists()
+    ledger = composing(path)
+    for epsilon in (1e155, 1e308):
+        with pytest.raises(BudgetError, match="nothing was spent"):
+            ledger.spend(epsilon=epsilon)
+        assert ledger.plan(epsilon=epsilon).more == 0
+    Ledger.create(path, epsilon=1e160, delta=1e-6, dataset="huge")
+    with pytest.raises(BudgetError, match=r"must have an ε of at most 1e\+100 for accounting='pld', got 'huge'"):
+        ledger.upgrade(dataset="huge")
+    with store.transaction(path, 1.0, write=True) as book:  # as they could be made before
+        book.add_budget("old", Budget("1e+160", "1e-06", "2026-01-01T00:00:00+00:00", "pld"))
+    for _ in range(2):
+        ledger.spend(epsilon=4e159, dataset="old")
+    assert ledger.datasets()[-1].composed_epsilon == pytest.approx(8e159)
+    assert ledger.plan(dataset="old").more == 0
+
+
+def test_what_costs_more_than_any_epsilon_leaves_nothing() -> None:
+    budget, tally = Budget("1.0", "1e-06", "", "pld"), Tally("", Composition(1e-6))
+    tally.add(Debit("0.1", "0.5", ""))
+    balance = Balance.of("default", budget, tally)
+    assert math.isinf(balance.composed_epsilon)
+    assert balance.left_epsilon == balance.left_delta == 0
 
 
 def test_a_budget_of_a_new_kind_renews_a_file_of_version_2(path: Path) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from faults import wait_until
 from releases import make
 from sparsedp.budget.ledger import Ledger
 from sparsedp.cli.app import mechanism_options
+from sparsedp.errors import ParameterError
 
 COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
 
@@ -302,6 +304,24 @@ def test_a_ledger_is_upgraded_by_one_command(visits: Path) -> None:
     assert json.loads(run("ledger", "show", "b.db", "--json").stdout)["datasets"][0]["accounting"] == "pld"
     assert "--delta must be at least" in run("ledger", "create", "c.db", "-e", 1, "--accounting", "pld", code=2).stderr
     assert not Path("c.db").exists()
+
+
+@pytest.mark.usefixtures("visits")
+@pytest.mark.parametrize("command", [("plan",), ("upgrade", "--accounting", "pld")])
+def test_a_data_set_without_a_budget_comes_with_the_command_that_makes_one(command: tuple[str, ...]) -> None:
+    run("ledger", "create", "b.db", "--epsilon", 1, "--delta", "1e-6")
+    said = run("ledger", command[0], "b.db", *command[1:], "--dataset", "my data", code=1).stderr
+    assert said.strip().endswith("create one with: sparsedp ledger create b.db --dataset 'my data' --epsilon TOTAL")
+
+
+@pytest.mark.usefixtures("visits")
+def test_a_delta_that_is_too_small_for_a_float_is_refused() -> None:
+    for command in (("ledger", "create", "b.db"), ("plan", "--nonzero", 5)):
+        said = run(*command, "--epsilon", 1, "--delta", "1e-400", code=2).stderr
+        assert "must be 0 or at least 5e-324, got '1e-400'" in " ".join(said.split())
+    assert not Path("b.db").exists()
+    with pytest.raises(ParameterError, match="delta must be 0 or at least 5e-324"):
+        Ledger.create("b.db", epsilon=1, delta=Fraction(1, 10**400))  # type: ignore[arg-type]
 
 
 def test_malformed_data_is_not_debited(visits: Path) -> None:

@@ -20,15 +20,17 @@ from typing import Any, NamedTuple, TypeAlias
 from ..errors import LedgerError, MissingDependencyError
 from ..privacy.composition import GUARD
 from ..privacy.events import DECIDES, GaussianEvent
-from .losses import NUDGE, Gaussian, Pure, on_grid
+from .losses import NONE, NUDGE, Gaussian, Pure, Spread, on_grid
 
 LEAST_DELTA = 1e-10  # below, the rounding errors of transforms would take too large a share
+LARGEST_EPSILON = 1e100  # above, squares and sums may be too large for floats, and debits add up
 POINTS = 1 << 15  # of the grid, about
 MANY = 24  # from so many groups on, pure ones are merged, and their composition is kept
 MOST_LAWS = 64  # of Gaussian noise; others count by their ε and δ
 _ADDED = 0.004  # of the variance: what merging groups may add
 _TAILS, _ERRORS = 1e-5, 1e-3  # shares of δ: for what transforms cut off, and for their errors
 _LEAST_REACH = 1e-30
+_OFF = 4  # how much finer or coarser a grid may be than that for all debits
 # A transform of N numbers has at most this many roundings for each halving of N, per output.
 _ROUNDINGS, _UNIT = 10, 2.0**-53
 
@@ -121,7 +123,8 @@ class Together(NamedTuple):
     losses: Composed | None
     step: float
     plain: Fraction = Fraction(0)  # δ of all debits, but for their losses
-    decided: Fraction = Fraction(0)  # ε of debits that decide about others
+    decided: Fraction = Fraction(0)  # ε of debits that decide about others, or are huge
+    spread: Spread = NONE  # of the losses
 
     @classmethod
     def of(cls, debits: Counter[Debit], delta: float) -> Together:
@@ -129,22 +132,27 @@ class Together(NamedTuple):
         groups, plain, decided = _grouped(debits)
         if not groups:
             return cls(None, 1.0, plain, decided)
-        step, tail = _step(groups, delta), _TAILS * delta / (2 * len(groups))
+        spread = _spread(groups)
+        step, tail = _step(spread, delta), _TAILS * delta / (2 * len(groups))
         each = [Composed.of(group, step, tail) for group in groups]
         while len(each) > 1:
             each.sort(key=lambda losses: int(losses.pmf.size))  # most transforms are short then
             pairs = [each[at : at + 2] for at in range(0, len(each), 2)]
             each = [reduce(lambda first, second: first.then(second, tail), pair) for pair in pairs]
-        return cls(each[0], step, plain, decided)
+        return cls(each[0], step, plain, decided, spread)
 
-    def then(self, debits: Counter[Debit], delta: float) -> Together:
-        """These and a few more, on the same grid."""
+    def then(self, debits: Counter[Debit], delta: float) -> Together | None:
+        """These and a few more on the same grid; None if it is too fine (many points) or too coarse
+        (a large total) for all of them.
+        """
         groups, plain, decided = _grouped(debits)
-        tail, losses = _TAILS * delta / 1000, self.losses
+        tail, losses, spread = _TAILS * delta / 1000, self.losses, _spread(groups, self.spread)
+        if groups and (losses is None or not 1 / _OFF <= self.step / _step(spread, delta) <= _OFF):
+            return None
         for group in groups:
             more = Composed.of(group, self.step, tail)
             losses = more if losses is None else losses.then(more, tail)
-        return Together(losses, self.step, self.plain + plain, self.decided + decided)
+        return Together(losses, self.step, self.plain + plain, self.decided + decided, spread)
 
     @property
     def error(self) -> float:
@@ -198,24 +206,30 @@ class Composition:
         added = Counter() if more is None else Counter({more: times})
         if len(self.debits) + len(added) <= MANY:
             return Together.of(self.debits + added, self.delta)
-        if self._kept is None or self._kept.error > self._most_error or len(self._last) > MANY:
-            self._kept = Together.of(self.debits, self.delta)
-            self._most_error = max(_ERRORS * self.delta, 2 * self._kept.error)
-        elif self._last:
-            self._kept = self._kept.then(self._last, self.delta)
+        kept = self._kept if len(self._last) <= MANY else None
+        if kept is not None and self._last:
+            kept = kept.then(self._last, self.delta)
+        if kept is None or kept.error > self._most_error:
+            kept = Together.of(self.debits, self.delta)
+            self._most_error = max(_ERRORS * self.delta, 2 * kept.error)
+        self._kept = kept
         self._last.clear()
         if more is None:
-            return self._kept
-        together = self._kept.then(added, self.delta)
+            return kept
+        together = kept.then(added, self.delta) or Together.of(self.debits + added, self.delta)
         self._tried = (more, together) if times == 1 else None
         return together
 
 
-def _step(groups: Iterable[Group], delta: float) -> float:
+def _spread(groups: Iterable[Group], before: Spread = NONE) -> Spread:
+    """How far the losses of groups reach together, and with those before."""
+    return Spread(*map(sum, zip(before, *(group.spread for group in groups), strict=True)))
+
+
+def _step(spread: Spread, delta: float) -> float:
     """A power of two, such that the losses that matter have about `POINTS` multiples of it."""
-    spreads = [group.spread for group in groups]
-    variance, largest = sum(each.variance for each in spreads), sum(each.largest for each in spreads)
-    reach = max(min(math.sqrt(2 * variance * math.log(1 / (_TAILS * delta))), largest), _LEAST_REACH)
+    reach = min(math.sqrt(2 * spread.variance * math.log(1 / (_TAILS * delta))), spread.largest)
+    reach = max(reach, _LEAST_REACH)
     return 2.0 ** math.ceil(math.log2(2 * reach / POINTS))
 
 
@@ -226,7 +240,7 @@ def _grouped(debits: Counter[Debit]) -> tuple[list[Group], Fraction, Fraction]:
     laws: dict[GaussianEvent, Counter[Debit]] = {}
     for debit, times in debits.most_common():
         event = event_of(debit)
-        if debit.event == DECIDES:
+        if debit.event == DECIDES or float(debit.epsilon) > LARGEST_EPSILON:
             decided += Fraction(debit.epsilon) * times
             plain += Fraction(debit.delta) * times
         elif event is not None and (event in laws or len(laws) < MOST_LAWS):

@@ -55,7 +55,7 @@ class Balance:
             float(budget.delta),
             rounded_up(spent),
             rounded_up(lost),
-            rounded_down(max(total - exact(composed), Fraction(0))),
+            rounded_down(max(total - exact(composed), Fraction(0))) if composed < math.inf else 0.0,
             rounded_down(left_delta),
             budget.created,
             budget.accounting,

@@ -17,6 +17,7 @@ from .periods import PERIODS, period_of
 VERSION = 3
 OLDEST = 2  # of files of this format
 BASIC, PLD = ACCOUNTINGS = ("basic", "pld")
+SUGGESTION = "suggest"  # the mechanism of debits that decide
 Change: TypeAlias = list[Any]
 
 _EXACT = Context(prec=2000, traps=[Inexact, InvalidOperation, Overflow])  # the digits of all floats
@@ -51,8 +52,8 @@ class Row(NamedTuple):
 
     @property
     def debit(self) -> Debit:
-        """What was lost."""
-        return Debit(self.epsilon, self.delta, self.event)
+        """What was lost. Files of version 2 have no events, and suggestions decide there too."""
+        return Debit(self.epsilon, self.delta, self.event or (DECIDES if self.mechanism == SUGGESTION else ""))
 
 
 @dataclass

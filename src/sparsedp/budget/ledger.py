@@ -6,8 +6,9 @@ be recalled either.
 
 Debits add up (`basic`): releases of the same data with (ε₁, δ₁), (ε₂, δ₂), … are together (Σε,
 Σδ)-differentially private. Or they are composed by their privacy loss distributions (`pld`), which is
-less for many releases, needs δ > 0, and assumes that the sizes of releases are not chosen by what
-earlier ones published (docs/privacy.md, "Accounting over releases").
+less for many releases, needs δ > 0, and assumes that no parameter of a release (ε, δ, mechanism,
+noise, bounds on users, nonzero, total, parts, keep_keys) is chosen by what earlier ones published;
+which rows and columns are released may be (docs/privacy.md, "Accounting over releases").
 
 ε and δ count as the decimals that their floats print as, so ten debits of 0.1 use up 1.0. Sums are
 exact.
@@ -28,10 +29,10 @@ from typing import Any
 from ..errors import BudgetError, LedgerError, ParameterError
 from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
-from .accounting import LEAST_DELTA, Debit, check_available, event_of
+from .accounting import LARGEST_EPSILON, LEAST_DELTA, Debit, check_available, event_of
 from .balance import Balance, Outlook, most_that_fit
 from .book import ACCOUNTINGS, BASIC, PLD, Book, Budget, Row, Tally
-from .periods import check_period
+from .periods import check_period, day_after, period_of
 
 LONGEST_NAME = 200
 LONGEST_TEXT = 10_000
@@ -97,8 +98,9 @@ class Ledger:
         accounting
             "basic": debits add up. "pld": they are composed by their privacy loss distributions, so
             more of them fit; needs a δ of at least 1e-10 and the extra `accounting`, and assumes that
-            the ε and δ of a release, and the bounds on its users, are not chosen by what earlier
-            releases of the data set published.
+            no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts,
+            keep_keys) is chosen by what earlier releases of the data set published. Which rows and
+            columns are released may be.
         per
             "day", "week" or "month": the total is for each calendar period (UTC), and a new period
             gives a new budget. The guarantee is then for the releases of one period, not for all.
@@ -107,19 +109,17 @@ class Ledger:
 
         """
         amounts = repr(check_epsilon(epsilon)), repr(_delta(delta))
-        _check_accounting(accounting, delta)
+        _check_accounting(accounting, epsilon, delta)
         name, budget = _name(dataset), Budget(*amounts, _now(), accounting, check_period(per))
         ledger = cls(Path(path).absolute(), _seconds(timeout))
         is_plain = budget == Budget(*budget[:3])
         first = Book()
         first.add_budget(name, budget)
         if ledger.path.exists() or not store.make(ledger.path, ledger.timeout, first.changes):
+            with ledger._transaction() as book:  # refuses before a file is converted
+                _check_new(book, name, path)
             with ledger._transaction(write=True, renew=not is_plain) as book:
-                if name in book.budgets:
-                    raise BudgetError(
-                        f"dataset must be new, got {dataset!r}, which has a budget in {path} that never changes; "
-                        "open the ledger and spend what is left"
-                    )
+                _check_new(book, name, path)
                 book.add_budget(name, budget)
         return ledger
 
@@ -146,7 +146,7 @@ class Ledger:
         than is left.
 
         `event` says what is lost beyond ε and δ: the line of a `GaussianEvent`, or "decides" for a
-        release whose output may choose the sizes of later ones, which is then always added up.
+        release whose output may choose the parameters of later ones, which is then always added up.
         """
         name, debit = _name(dataset), _debit(epsilon, delta, event)
         about = (_text("mechanism", mechanism), _text("note", note))
@@ -185,7 +185,7 @@ class Ledger:
         included.
 
         The total and all debits stay. This cannot be taken back, and assumes of past releases too
-        that none chose the size of another.
+        that none chose a parameter of another.
         """
         name = _name(dataset)
         if accounting != PLD:
@@ -205,6 +205,11 @@ class Ledger:
             raise BudgetError(
                 f"dataset must have a δ of at least {LEAST_DELTA:g} for accounting='pld', got {name!r} with "
                 f"{budget.delta}, which never changes; its debits add up as before"
+            )
+        if float(budget.epsilon) > LARGEST_EPSILON:
+            raise BudgetError(
+                f"dataset must have an ε of at most {LARGEST_EPSILON:g} for accounting='pld', got {name!r} with "
+                f"{budget.epsilon}, which never changes; its debits add up as before"
             )
 
     def finish(self, receipt: Receipt, released: str) -> None:
@@ -253,7 +258,7 @@ class Ledger:
             return
         balance = Balance.of(name, budget, tally)
         in_period = f" of {balance.per} {balance.period} (UTC)" if balance.per else ""
-        wait = f"wait for the next {balance.per}" if balance.per else "release nothing more of this data"
+        wait = _wait(budget.per, tally.period, now) if budget.per else "release nothing more of this data"
         total = f"{balance.epsilon} and {balance.delta}{in_period}"
         if budget.accounting == BASIC:
             what = f"be at most {balance.left_epsilon} and {balance.left_delta}, what is left of {total} for"
@@ -287,7 +292,22 @@ def _debit(epsilon: float, delta: float, event: str | None) -> Debit:
     return debit
 
 
-def _check_accounting(accounting: str, delta: float) -> None:
+def _check_new(book: Book, name: str, path: str | os.PathLike[str]) -> None:
+    if name in book.budgets:
+        raise BudgetError(
+            f"dataset must be new, got {name!r}, which has a budget in {path} that never changes; "
+            "open the ledger and spend what is left"
+        )
+
+
+def _wait(per: str, period: str, now: str) -> str:
+    """Until when to wait for a new budget, which is longer if the clock was set back."""
+    words = f"wait for the next {per}, which begins on {day_after(period, per)} (UTC)"
+    today = period_of(now, per)
+    return words if today == period else f"{words}: the clock says {today}, but the ledger has reached {period} already"
+
+
+def _check_accounting(accounting: str, epsilon: float, delta: float) -> None:
     if accounting not in ACCOUNTINGS:
         raise ParameterError(f"accounting must be 'basic' or 'pld', got {accounting!r}")
     if accounting == BASIC:
@@ -296,6 +316,10 @@ def _check_accounting(accounting: str, delta: float) -> None:
         raise ParameterError(
             f"delta must be at least {LEAST_DELTA:g} with accounting='pld', got {delta}: composed losses are below the "
             "sum of all ε except with a small probability, which δ has to cover; use a larger delta, or 'basic'"
+        )
+    if epsilon > LARGEST_EPSILON:
+        raise ParameterError(
+            f"epsilon must be at most {LARGEST_EPSILON:g} with accounting='pld', got {epsilon}; use less, or 'basic'"
         )
     check_available()
 

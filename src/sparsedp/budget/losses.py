@@ -38,6 +38,9 @@ class Spread(NamedTuple):
     largest: float
 
 
+NONE = Spread(0.0, 0.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Pure:
     """`times` pure releases of ε."""

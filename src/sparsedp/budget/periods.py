@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 
 from ..errors import ParameterError
 
@@ -27,3 +27,12 @@ def period_of(time: str, per: str) -> str:
     moment = datetime.fromisoformat(time).astimezone(timezone.utc)
     week = moment.isocalendar()
     return {"day": f"{moment:%Y-%m-%d}", "week": f"{week[0]:04}-W{week[1]:02}", "month": f"{moment:%Y-%m}"}[per]
+
+
+def day_after(period: str, per: str) -> date:
+    """The first day after a calendar period."""
+    year, *rest = (int(part) for part in period.replace("W", "").split("-"))
+    if per == "month":
+        return date(year + rest[0] // 12, rest[0] % 12 + 1, 1)
+    last = date(year, *rest) if per == "day" else date.fromisocalendar(year, rest[0], 7)
+    return last + timedelta(days=1)

@@ -174,10 +174,12 @@ def number(text: str | Fraction) -> Fraction:
         else:
             _small(text.lower().partition("e")[2] or "0")
             value = Fraction(text)
-        float(value)  # must not overflow: ε and real parameters are floats
-        return value
+        is_zero = float(value) == 0  # must not overflow: ε and real parameters are floats
     except (ArithmeticError, ValueError):
         raise typer.BadParameter(f"must be a number such as 1000, 1e6, 0.5 or 2^64, got {text!r}") from None
+    if is_zero and value:
+        raise typer.BadParameter(f"must be 0 or at least 5e-324, got {text!r}, which is too small for a float")
+    return value
 
 
 def _small(exponent: str) -> int:

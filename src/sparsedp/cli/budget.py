@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..budget.balance import Balance
     from ..budget.ledger import Ledger
     from ..budget.spending import Account
+    from ..errors import BudgetError
 
 ledger_app = typer.Typer(help="Keep the privacy budget of data sets.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
@@ -33,8 +34,8 @@ Accounting = Annotated[
 ]
 
 ASSUMES = (
-    "This total holds if the ε and δ of no release, nor the bounds on its users, were chosen by what earlier ones "
-    "published."
+    "This total holds if no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts, "
+    "keep_keys) was chosen by what earlier ones published; which rows and columns are released may be."
 )
 
 
@@ -80,13 +81,29 @@ def accounting_of(account: Account) -> str:
     """How the debits of an account are composed; the error for a data set without a budget shows the
     command that creates one.
     """
-    from ..errors import BudgetError
-
     for balance in account.ledger.datasets():
         if balance.dataset == account.dataset:
             return balance.accounting
-    fix = creation(account.ledger.path, account.dataset)
-    raise BudgetError(f"{account.ledger.path} has no budget for data set {account.dataset!r}; create one with: {fix}")
+    raise no_budget(account.ledger.path, account.dataset)
+
+
+def no_budget(path: Path, dataset: str) -> BudgetError:
+    """The error for a data set without a budget, with the command that creates one."""
+    from ..errors import BudgetError
+
+    return BudgetError(f"{path} has no budget for data set {dataset!r}; create one with: {creation(path, dataset)}")
+
+
+def open_account(path: Path, dataset: str) -> Ledger:
+    """An existing ledger with a budget for this data set."""
+    from ..errors import BudgetError
+
+    ledger = open_ledger(path)
+    try:
+        ledger.entries(dataset)
+    except BudgetError:
+        raise no_budget(path, dataset) from None
+    return ledger
 
 
 @ledger_app.command()
@@ -112,8 +129,9 @@ def create(
     A total never changes. One file may hold the budgets of several data sets.
 
     With --accounting pld, many releases cost less than the sum of their ε. It needs δ > 0, and it
-    assumes that the ε and δ of a release, and the bounds on its users, are not chosen by what earlier
-    releases published (what suggest publishes is taken care of).
+    assumes that no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total,
+    parts, keep_keys) is chosen by what earlier releases published; which rows and columns are
+    released may be. (What suggest publishes is taken care of.)
     """
     from ..budget.ledger import Ledger
 
@@ -170,7 +188,7 @@ def plan_ledger(
 
     if epsilon is None and delta:
         raise ParameterError("epsilon must be given with delta; give neither for releases like the last one")
-    ledger = open_ledger(path)
+    ledger = open_account(path, dataset)
     outlook = ledger.plan(epsilon=None if epsilon is None else float(epsilon), delta=float(delta), dataset=dataset)
     if json:
         show(vars(outlook))
@@ -189,7 +207,7 @@ def upgrade(path: LedgerFile, accounting: Accounting, dataset: Dataset = "defaul
 
     The total and the debits stay as they are. There is no way back.
     """
-    ledger = open_ledger(path)
+    ledger = open_account(path, dataset)
     ledger.upgrade(accounting=accounting, dataset=dataset)
     say(f"{path}: the releases of data set {dataset!r}, past and future, are composed from now on", quiet)
     say(ASSUMES, quiet)

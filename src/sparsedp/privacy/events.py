@@ -3,7 +3,7 @@
 Most releases are known by their pair (ε, δ), and have no event. A pair is one point of a curve;
 `GaussianEvent` has all of it: for every real t, a release exceeds the loss t by at most
 `delta_at(t)`, whether a user is added or removed. `DECIDES` is for a release whose output may choose
-the sizes of later ones (docs/privacy.md, "Accounting over releases").
+the parameters of later ones (docs/privacy.md, "Accounting over releases").
 """
 
 from __future__ import annotations

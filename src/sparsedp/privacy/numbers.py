@@ -22,6 +22,8 @@ def check_delta(delta: float) -> float:
     value = check_number("delta", delta)
     if not 0 <= value < 1:
         raise ParameterError(f"delta must be in [0, 1), got {delta}")
+    if value == 0 and delta != 0:
+        raise ParameterError("delta must be 0 or at least 5e-324, got a smaller number, which a float cannot hold")
     return value
 
 
