@@ -44,6 +44,7 @@ ASSUMED_KEYS = 10_000
 WORD_BITS = (40, 48, 56, 64)
 FINEST_VARIANCE = 1 << 10  # its denominator
 _ATTEMPTS, _MOST_ROUNDING = 12, 0.2
+_FACTORS = np.linspace(1.001, 1.06, 31).tolist()  # times the least noise
 NO_NOISE = (
     "there is no gaussian noise for these bounds: a smaller max_keys_per_user or max_per_key, a larger epsilon or "
     "delta, or noise='geometric' will do"
@@ -215,23 +216,30 @@ def plan_names(problem: Problem, goal: str) -> GaussianStage:
     delta = problem.delta - float(problem.collision(0)) * (1 + 1e-9)
     if delta <= 0:
         raise ParameterError(SAME_FINGERPRINT.format(problem.delta))
-    return _stage(problem.epsilon, delta, user, goal, problem.signed)
+    stage = _stage(problem.epsilon, delta, user, goal, problem.signed)
+    if stage is None:
+        raise ParameterError(NO_NOISE)
+    return stage
 
 
-@lru_cache(maxsize=64)
-def _stage(epsilon: float, delta: float, user: UserBounds, goal: str, signed: bool) -> GaussianStage:
+@lru_cache(maxsize=64)  # also of what cannot be, which takes longest
+def _stage(epsilon: float, delta: float, user: UserBounds, goal: str, signed: bool) -> GaussianStage | None:
     least = math.sqrt(user.keys) * user.per_key / most_revealed(epsilon, delta)
-    stages: list[GaussianStage] = []
-    for factor in np.linspace(1.001, 1.06, 31).tolist():
+
+    def lowest(factor: float) -> GaussianStage | None:
         variance = Fraction(math.ceil((factor * least) ** 2 * FINEST_VARIANCE), FINEST_VARIANCE)
         law = CutGaussian(64, max(variance, SMALLEST_VARIANCE), MOST_REACH)
-        stage = _lowest_threshold(epsilon, delta, GaussianStage(law, 1, user.keys, user.per_key, signed))
+        return _lowest_threshold(epsilon, delta, GaussianStage(law, 1, user.keys, user.per_key, signed))
+
+    if all(lowest(factor) is None for factor in _FACTORS[::10]):
+        return None
+    stages: list[GaussianStage] = []
+    for factor in _FACTORS:
+        stage = lowest(factor)
         if stages and (stage is None or stage.threshold > stages[-1].threshold):
             break  # more noise raises the threshold from here on
         if stage is not None:
             stages.append(stage)
-    if not stages:
-        raise ParameterError(NO_NOISE)
     best = stages[-1]  # of the lowest threshold, the most noise: most keys are below it
     if goal == "error":  # the least noise whose threshold is nearly as low
         best = next(stage for stage in stages if stage.threshold <= 1.02 * best.threshold)
