@@ -184,7 +184,7 @@ ATTACKS: dict[str, tuple[str, Callable[[Header, Header, bytes], bytes], str]] = 
     "a column without a name": (
         "day",
         edited_keys(columns=[{"name": None, "kind": "date"}]),
-        "keys.columns.0.name must be text, got None",
+        "keys.columns.0.name must be valid Unicode, at most 1000 bytes, got None",
     ),
     "two columns of one name": (
         "day",

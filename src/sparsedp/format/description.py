@@ -17,7 +17,17 @@ import numpy as np
 
 from ..errors import FormatError
 from ..keys.hashing import KeySpace
-from ..keys.kinds import COLUMN_KINDS, KEY_KINDS, MOST_COLUMNS, KeyColumn, KeyKind, is_column_kind, is_simple
+from ..keys.kinds import (
+    COLUMN_KINDS,
+    KEY_KINDS,
+    MOST_COLUMNS,
+    NAMES_IN_WORDS,
+    KeyColumn,
+    KeyKind,
+    is_column_kind,
+    is_name,
+    is_simple,
+)
 from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
 from .codec import Encoded, check_names, decode, decode_plan, encode, encode_scalar
 from .container import Container, checksums
@@ -300,8 +310,8 @@ def _key_columns(stated: Any) -> tuple[KeyColumn, ...]:
     for at, own in enumerate(stated):
         check_names(own, {"name", "kind"}, f"keys.columns.{at}")
         name, kind = own["name"], own["kind"]
-        if not isinstance(name, str) or not name:
-            raise FormatError(f"keys.columns.{at}.name must be text, got {name!r:.40}")
+        if not isinstance(name, str) or not is_name(name):
+            raise FormatError(f"keys.columns.{at}.name must be {NAMES_IN_WORDS}, got {name!r:.40}")
         if not isinstance(kind, str) or not is_column_kind(kind):
             raise FormatError(f"keys.columns.{at}.kind must be one of {', '.join(COLUMN_KINDS)}, got {kind!r:.40}")
         columns.append(KeyColumn(name, kind))
