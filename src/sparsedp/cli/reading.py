@@ -60,21 +60,27 @@ def lookup(
     answered too. A key of several columns is one argument for each of them.
     """
     from ..releasing.published import load
-    from .parsing import asked_of
     from .streams import Writer, answer
 
-    if keys and file is not None:
-        raise typer.BadParameter("pass keys as arguments or with --file, not both")
     opened = load(release, allow_reproducible=allow_reproducible)
     writer = Writer(json)
-    if keys:
-        writer.write(answer(opened, asked_of(opened, keys, integer), confidence))
-        return
-    for asked in read_keys(opened, file, integer):
+    for asked in asked_keys(opened, keys, file, integer):
         writer.write(answer(opened, asked, confidence))
 
 
-def read_keys(release: Release, file: Path | None, integer: bool) -> Iterator[Asked]:
+def asked_keys(release: Release, keys: list[str] | None, file: Path | None, integer: bool) -> Iterator[Asked]:
+    """The keys of the arguments, or of a file or stdin."""
+    from .parsing import asked_of
+
+    if keys and file is not None:
+        raise typer.BadParameter("pass keys as arguments or with --file, not both")
+    if keys:
+        yield asked_of(release, keys, integer)
+        return
+    yield from _read_keys(release, file, integer)
+
+
+def _read_keys(release: Release, file: Path | None, integer: bool) -> Iterator[Asked]:
     """The keys in a file, or on stdin, some megabytes at a time."""
     from .parsing import asked_from
 
@@ -119,7 +125,7 @@ def top(
         if not named:
             say("keys are hashed, so these are fingerprints; name keys with --candidates")
     else:
-        for asked in read_keys(opened, candidates, integer):
+        for asked in _read_keys(opened, candidates, integer):
             estimates = opened.lookup(asked.keys, prior=opened.table_prior)
             rows = largest(opened.key_space.ids(asked.keys), estimates, count)
             best += [(asked.text(row), float(estimates[row])) for row in rows.tolist()]

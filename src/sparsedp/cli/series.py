@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .app import Json, app, show
-from .reading import Confidence, Integer, Keys, Reproducible, read_keys
+from .reading import Confidence, Integer, Keys, Reproducible, asked_keys
 
 if TYPE_CHECKING:
     from ..releasing.series import Series
-    from .parsing import Asked
 
 series_app = typer.Typer(help="Ask releases of many days as one.", no_args_is_help=True)
 app.add_typer(series_app, name="series")
@@ -78,7 +76,7 @@ def lookup_series(
 
     opened = _open(releases, allow_reproducible).between(since, until)
     writer = Writer(json)
-    for asked in _asked(opened, keys, file, integer):
+    for asked in asked_keys(opened.releases[0], keys, file, integer):
         name = "label" if "label" not in asked.texts else "series_label"
         for label, release in opened:
             table = answer(release, asked, confidence)
@@ -107,7 +105,7 @@ def sum_series(
     import pyarrow.csv
 
     opened = _open(releases, allow_reproducible).between(since, until)
-    blocks = [asked.keys for asked in _asked(opened, keys, file, integer)]
+    blocks = [asked.keys for asked in asked_keys(opened.releases[0], keys, file, integer)]
     if not blocks:
         raise typer.BadParameter("there is no key to sum")
     joined = blocks[0] if len(blocks) == 1 else _joined(blocks)
@@ -145,7 +143,7 @@ def plot_series(
 
     check_plot(output)
     opened = _open(releases, allow_reproducible).between(since, until)
-    blocks = [asked.keys for asked in _asked(opened, keys, file, integer)]
+    blocks = [asked.keys for asked in asked_keys(opened.releases[0], keys, file, integer)]
     if not blocks:
         raise typer.BadParameter("there is no key to draw")
     opened.plot(blocks[0] if len(blocks) == 1 else _joined(blocks), output, confidence)
@@ -155,18 +153,6 @@ def _open(releases: str, allow_reproducible: bool) -> Series:
     from ..releasing.series import series
 
     return series(releases, allow_reproducible=allow_reproducible)
-
-
-def _asked(opened: Series, keys: list[str] | None, file: Path | None, integer: bool) -> Iterator[Asked]:
-    """The keys of the arguments, or of a file or stdin, which every release understands alike."""
-    from .parsing import asked_of
-
-    if keys and file is not None:
-        raise typer.BadParameter("pass keys as arguments or with --file, not both")
-    if keys:
-        yield asked_of(opened.releases[0], keys, integer)
-        return
-    yield from read_keys(opened.releases[0], file, integer)
 
 
 def _joined(blocks: list[Any]) -> Any:
