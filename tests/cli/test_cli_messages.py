@@ -21,6 +21,7 @@ import pytest
 import typer.main
 
 import sparsedp
+from commands import Command
 from sparsedp.budget.ledger import Ledger
 from sparsedp.cli.app import ORDER, app
 from sparsedp.cli.wording import flags_of, language, translated
@@ -397,3 +398,14 @@ def test_an_estimated_size_is_called_one() -> None:
     told = json.loads(run("info", "out.sparsedp", "--json").stdout)
     assert (told["nonzero"], told["estimated_size"], told["key_kind"]) == (50, None, "integer")
     assert "estimated" not in run("info", "out.sparsedp").stdout
+
+
+def test_a_release_says_why_it_takes_gaussian_noise(tmp_path: Path) -> None:
+    """Catches a choice of noise without a reason, and a reason for what was asked for by name."""
+    (tmp_path / "t.csv").write_text("u,k\n" + "".join(f"{user},{user % 9}\n" for user in range(50)))
+    asked: list[object] = ["release", tmp_path / "t.csv", "--key", "k", "--user", "u", "--max-keys-per-user", 100]
+    asked += ["--epsilon", 1, "--delta", "1e-9", "--keep-keys"]
+    told = Command(*asked, "-o", tmp_path / "a.sparsedp").wait().stderr
+    assert "gaussian noise: a mean error of" in told
+    told = Command(*asked, "--noise", "gaussian", "-o", tmp_path / "b.sparsedp").wait().stderr
+    assert "gaussian noise: a mean error" not in told

@@ -249,6 +249,8 @@ def _release(
         return
     say(f"{output}: {built.mechanism}, ε = {built.epsilon:.6g}, δ = {built.delta:.3g}, {built.nbytes:,} bytes", quiet)
     say(guarantee(built.plan), quiet)
+    if built.plan.problem.gaussian and drafted.request.noise == "auto":
+        say(f"{built.mechanism}: {built.plan.reason}", quiet)
     asked = drafted.problem.epsilon
     if built.epsilon < SPENT_SHARE * asked:
         say(f"{built.mechanism} could not use all of --epsilon {asked:g}: see the ε above", quiet)
