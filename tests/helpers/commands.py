@@ -27,16 +27,29 @@ from typing import IO, NoReturn
 
 from sparsedp.cli import main
 
-IMPORTED = ("duckdb", "pyarrow.csv", "pyarrow.parquet", "sparsedp.releasing.building", "sparsedp.cli.streams")
+IMPORTED = (
+    "duckdb",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "dp_accounting.pld.pld_pmf",
+    "matplotlib.pyplot",
+    "sparsedp.counting.local",
+    "sparsedp.releasing.building",
+    "sparsedp.releasing.series",
+    "sparsedp.cli.streams",
+)
 
 
 class Command:
-    """A command that runs; only one runs at a time."""
+    """A command that runs; only one runs at a time. With `merged`, messages are in its output, in the
+    order in which they were written.
+    """
 
-    def __init__(self, *arguments: object, stdin: str | None = None) -> None:
+    def __init__(self, *arguments: object, stdin: str | None = None, merged: bool = False) -> None:
         self.arguments = [str(argument) for argument in arguments]
         request = json.dumps({"arguments": self.arguments, "folder": os.getcwd(), "environment": dict(os.environ)})
-        self._streams = [_file(stdin or ""), _file(), _file()]
+        printed = _file()
+        self._streams = [_file(stdin or ""), printed, printed if merged else _file()]
         self._server = _server()
         with _file(request) as asked:
             socket.send_fds(self._server, [b"?"], [file.fileno() for file in (*self._streams, asked)])
@@ -57,6 +70,7 @@ class Command:
         for file in self._streams:
             file.seek(0)
             words.append(file.read().decode(errors="replace"))
+        for file in self._streams:
             file.close()
         return subprocess.CompletedProcess(self.arguments, code, *words[1:])
 

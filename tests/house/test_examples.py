@@ -7,6 +7,7 @@ import doctest
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from commands import Command
 from sparsedp.privacy.randomness import reproducible_for_tests
 
 REPOSITORY = Path(__file__).parents[2]
@@ -91,19 +93,30 @@ def shape(suggestion: str) -> str:
     return NUMBER.sub("N", THOUSANDS.sub("", suggestion.replace("→", " ")))
 
 
-def run_commands(block: Block, folder: Path) -> None:
+def run_command(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command of ours alone, or anything else as a shell runs it."""
+    words = shlex.split(command, comments=True)
+    if words[0] == "sparsedp" and not set(command.partition("#")[0]) & set("|<>;&*?$`~"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setenv("COLUMNS", "100")
+            return Command(*words[1:], merged=True).wait()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "COLUMNS": "100"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run_commands(block: Block, folder: Path) -> None:
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         command, _, shown = part.replace("\\\n", " ").partition("\n")  # a backslash continues the line
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=folder,
-            env={**os.environ, "PATH": path, "COLUMNS": "100"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        done = run_command(command, folder)
         assert done.returncode == 0, done.stdout
         printed = done.stdout
         if command.startswith("sparsedp top"):  # noise may exchange neighbours

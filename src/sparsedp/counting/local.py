@@ -139,7 +139,8 @@ def _counted(query: Query) -> BoundedCounts:
     if counted.filter(counted.column("bad")).num_rows:
         query.refuse()
     keys = counted_keys(counted, query.keys)
-    units = np.ascontiguousarray(counted.column("n").to_numpy(), np.int64)
+    # Not to_numpy, which imports pandas where it is installed.
+    units = np.concatenate([np.empty(0, np.int64), *map(np.from_dlpack, counted.column("n").chunks)])
     return BoundedCounts(keys, units, counting.unit, counting.grid, counting.contribution, counting.signed)
 
 
