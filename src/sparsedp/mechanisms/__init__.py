@@ -11,8 +11,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 from ..errors import ParameterError
 from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, Plan, check_privacy
@@ -83,6 +85,14 @@ def check_options(name: str, problem: Problem, options: Mapping[str, object]) ->
 def create_plan(name: str, reason: str, problem: Problem, options: Mapping[str, object]) -> Plan:
     """The plan of a mechanism with the given options, with its privacy checked."""
     check_options(name, problem, options)
-    plan = mechanism_named(name).create(problem, **options)
+    return _planned(name, reason, problem, tuple(sorted(options.items())))
+
+
+# Releases of many days or data sets often have the same public parameters, and a search takes
+# longer than the rest of a small release.
+@lru_cache(maxsize=16)
+def _planned(name: str, reason: str, problem: Problem, options: tuple[tuple[str, Any], ...]) -> Plan:
+    plan = mechanism_named(name).create(problem, **dict(options))
+    plan = replace(plan, reason=reason)  # type: ignore[type-var]  # plans are dataclasses
     check_privacy(plan)
-    return replace(plan, reason=reason)  # type: ignore[type-var]  # plans are dataclasses
+    return plan
