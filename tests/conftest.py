@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from promises import Found, page
+from sparsedp import mechanisms
 
 # The same examples in every run, however slow the machine is; `--hypothesis-profile=fresh` looks
 # for new ones.
@@ -45,6 +46,23 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="sparsedp-tests-", dir=MEMORY)
         config.option.basetemp = os.path.join(folder, "all")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def plans_of_a_changed_program() -> Iterator[None]:
+    """Plans are kept in a process; those of a program that a test changes are its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("setattr", "setitem", "undo"):
+            patch.setattr(pytest.MonkeyPatch, name, _forgetting_plans(getattr(pytest.MonkeyPatch, name)))
+        yield
+
+
+def _forgetting_plans(change: Callable[..., None]) -> Callable[..., None]:
+    def changed(*arguments: Any, **options: Any) -> None:
+        change(*arguments, **options)
+        mechanisms._planned.cache_clear()
+
+    return changed
 
 
 @pytest.fixture
