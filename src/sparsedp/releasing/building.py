@@ -148,6 +148,11 @@ def publish(
         return _build(drafted, data, path)
 
 
+def check_readable(drafted: Draft, counts: CountsLike, kinds: tuple[ColumnKind, ...]) -> None:
+    """`InputError` for data that `publish` would refuse; nothing is spent, and no noise is drawn."""
+    _Data.read(counts, kinds, drafted)
+
+
 def told(release: Release) -> Release:
     """The release, with a warning if what is published shows that it is overloaded."""
     if release.overload is not None:
