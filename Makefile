@@ -14,7 +14,7 @@ ifneq ($(if $(MADE),$(origin PYTHON)),file)
 MADE := $(VENV)/.python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 endif
 
-.PHONY: setup demo test test-local test-spark audit promises lint docs figures fuzz fuzz-native sanitize bench report dist check-dist clean
+.PHONY: setup demo test test-local test-spark audit promises lint docs figures tutorials fuzz fuzz-native sanitize bench report dist check-dist clean
 
 setup: $(DEV)
 
@@ -78,6 +78,10 @@ docs: $(DOCS)
 # The figures that code draws; a test says when they are out of date.
 figures: setup
 	$(BIN)/python docs/making/figures.py
+
+# The notebooks, with what their cells show.
+tutorials: setup
+	$(BIN)/python docs/making/tutorials.py
 
 # Each target of fuzz/ for its share of the seconds; what breaks a promise becomes a file in fuzz/corpus/.
 FUZZ_SECONDS ?= 60

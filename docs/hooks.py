@@ -1,5 +1,5 @@
-"""Hooks of mkdocs: the page of commands, pages that live elsewhere in the repository, and figures
-for light and dark pages.
+"""Hooks of mkdocs: the page of commands, pages that live elsewhere in the repository, notebooks as
+pages, and figures for light and dark pages.
 """
 
 from __future__ import annotations
@@ -9,13 +9,24 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from making.commands import reference  # mkdocs puts the folder of this file on the path
+from mkdocs.structure.files import File
+
+from making import tutorials  # mkdocs puts the folder of this file on the path
+from making.commands import reference
 
 REPOSITORY = Path(__file__).parents[1]
 
 # These pages are files that belong at the root of the repository.
 ELSEWHERE = {"contributing.md": "CONTRIBUTING.md", "security.md": "SECURITY.md", "changelog.md": "CHANGELOG.md"}
 COMMANDS = "<!-- commands -->"
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """All files of the site, with a page for each notebook."""
+    for notebook in tutorials.NOTEBOOKS:
+        name = f"tutorials/{notebook.stem}.md"
+        files.append(File.generated(config, name, content=tutorials.page(notebook)))
+    return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
@@ -27,7 +38,7 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
         if COMMANDS not in markdown:
             raise ValueError(f"{source} has no place for the commands: {COMMANDS}")
         return markdown.replace(COMMANDS, reference())
-    return markdown
+    return re.sub(r"(\]\((?:[\w./-]*/)?[\w-]+)\.ipynb(?=[)#])", r"\1.md", markdown)
 
 
 def on_page_content(html: str, *, page: Any, config: Any, files: Any) -> str:

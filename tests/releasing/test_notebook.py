@@ -13,6 +13,7 @@ import pytest
 
 import sparsedp
 from releases import DIRECTORIES, VARIANTS, make
+from sparsedp.counting.suggesting import Choice
 from sparsedp.mechanisms import Plan
 from sparsedp.mechanisms.words import guarantee, kind_of_keys
 from sparsedp.planning.plans import make_plan
@@ -89,6 +90,49 @@ def test_a_comparison_shows_every_mechanism_or_why_not() -> None:
         assert row.mechanism in text
         assert row.refusal in text
     assert text.count("not possible") == sum(row.plan is None for row in comparison) > 0
+
+
+def test_a_series_shows_what_all_releases_protect() -> None:
+    series = sparsedp.series({"monday": make("tight-alp"), "tuesday": make("tight-alp", seed=6)})
+    text = shown(series)
+    for said in ("2, monday to tuesday", "tight-alp", series.guarantee, f"ε = {series.epsilon:.4g}"):
+        assert said in text
+
+
+def test_a_suggestion_shows_every_bound_and_marks_one() -> None:
+    choices = tuple(Choice(keys, 0.25 * keys, 2.0 * keys, 1000.0 - keys) for keys in (1, 2, 3))
+    text = shown(sparsedp.Suggestion(2, 1.0, 0.07, 1234.0, choices))
+    for said in ("max_keys_per_user = 2", "ε = 0.07", "75.0%", "997", "1,234"):
+        assert said in text
+    assert text.count("← chosen") == 1
+
+
+def test_a_ranking_shows_its_first_keys_and_how_many_are_left() -> None:
+    release = make("tight-alp")
+    text = shown(release.top(3, candidates=range(60)))
+    assert all(column in text for column in ("key", "estimate", "low", "high"))
+    assert "more" not in text
+    many = shown(release.top(60, candidates=range(60)))
+    assert "and 30 more; to_pandas() has all" in many
+    pairs = shown(make("columns-kept").top(2))
+    assert "2024-" in pairs
+    escaped = sparsedp.release({"<b>&": 10**6}, epsilon=1).top(1, candidates=["<b>&"])
+    assert "<b>&" in shown(escaped)
+    assert "<b>" not in escaped._repr_html_()
+
+
+def test_ipython_prints_plans_and_comparisons_in_one_line() -> None:
+    # Their fields are the laws of noise and ladders, up to a megabyte.
+    class Printer:
+        said = ""
+
+        def text(self, words: str) -> None:
+            self.said += words
+
+    for thing in (sparsedp.plan(1.0, nonzero=100), sparsedp.compare(1.0, nonzero=100)):
+        printer = Printer()
+        thing._repr_pretty_(printer, False)
+        assert 10 < len(printer.said) < 100
 
 
 def test_what_is_shown_takes_no_time() -> None:

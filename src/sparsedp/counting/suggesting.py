@@ -14,7 +14,6 @@ tests/counting/test_suggesting.py.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR
@@ -23,10 +22,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._util.plotting import new_figure
+from .._util.plotting import Path, finished, new_figure
 from ..budget.book import BASIC
 from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, check_affordable, spending
 from ..errors import ParameterError
+from ..mechanisms import notebook
 from ..planning.drafts import predicted_noise
 from ..planning.request import Request
 from ..privacy.events import DECIDES
@@ -97,9 +97,10 @@ class Suggestion:
         """What is left of ε for the release, rounded down."""
         return _rest(self.asked, self.epsilon)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw error and noise against the bound into an image file (PNG, SVG or PDF, by its
-        extension).
+    def plot(self, path: Path | None = None) -> Any:
+        """Error and noise against the bound, as a figure of matplotlib that notebooks show.
+
+        With a path it is also written there (PNG, SVG or PDF, by the extension).
         """
         figure, axes = new_figure(7, 4.2)
         bounds = [choice.max_keys_per_user for choice in self.choices]
@@ -110,7 +111,27 @@ class Suggestion:
         axes.set_title(f"A key with a count of about {self.typical_count:,.0f}")
         axes.grid(alpha=0.3)
         axes.legend()
-        figure.savefig(path, dpi=150)
+        return finished(figure, path)
+
+    def _repr_html_(self) -> str:
+        rows: list[list[str] | str] = [
+            [
+                f"{own.kept:.1%}",
+                _digits(own.noise),
+                _digits(own.error),
+                "← chosen" if own.max_keys_per_user == self.max_keys_per_user else "",
+            ]
+            for own in self.choices
+        ]
+        names = [f"{own.max_keys_per_user:,}" for own in self.choices]
+        spent = f"chosen with ε = {self.epsilon:.4g}, so that ε = {self.left:.4g} is left"
+        return notebook.grid(
+            ["keys per user", "counted", "noise", "error", ""],
+            names,
+            rows,
+            title=f"max_keys_per_user = {self.max_keys_per_user}, {spent}",
+            note=f"Errors of a key with a count of about {self.typical_count:,.0f}, which is typical of users' keys",
+        )
 
 
 def _digits(error: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from ..errors import InputError
 from .columns import as_column, is_arrow
-from .composite import EncodedKeys, KeyTable, is_composite, settled
+from .composite import EncodedKeys, KeyTable, is_columns, is_composite, settled
 from .encoding import canonical
 from .kinds import ColumnKind, Key, KeyColumn, is_simple
 
@@ -23,6 +24,13 @@ def told_apart(keys: Any, kinds: tuple[ColumnKind, ...] = ()) -> Any:
         return keys
     table = KeyTable.read(keys, kinds=kinds)
     return table if table.simple is None else table.simple
+
+
+def is_one_key(keys: object, columns: int) -> bool:
+    """Whether this is a key of so many columns, rather than several keys."""
+    if isinstance(keys, tuple) and columns > 1:
+        return not is_columns(keys) and not any(isinstance(key, tuple) for key in keys)
+    return isinstance(keys, (str, bytes, int, date, np.generic))
 
 
 def rereadable_keys(keys: Any, columns: tuple[KeyColumn, ...] = ()) -> Any:

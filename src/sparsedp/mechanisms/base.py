@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from .._util.lazy import cached_property
+from .._util.plotting import Path
 from ..errors import ParameterError
 from ..keys.hashing import Partition
-from ..privacy.bounds import geometric_mean_error
+from ..privacy.bounds import failure_of, geometric_mean_error
 from ..privacy.laws import float_up, precise
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts
-from . import notebook
+from . import drawing, notebook
 from .options import Option
 from .predictions import ErrorPrediction
 from .problem import NOISES, Problem
@@ -323,18 +324,7 @@ class Plan(ABC):
 
     def tail_probability(self, error: float) -> float:
         """A bound on P[one entry's error exceeds `error`]: the inverse of `error_with_probability`."""
-        low, high = -200.0, -1e-9  # ln(failure): the error decreases in it
-        if self.error_with_probability(math.exp(high)) > error:
-            return 1.0
-        if self.error_with_probability(math.exp(low)) <= error:
-            return math.exp(low)
-        for _ in range(100):
-            middle = (low + high) / 2
-            if self.error_with_probability(math.exp(middle)) <= error:
-                high = middle
-            else:
-                low = middle
-        return math.exp(high)
+        return failure_of(self.error_with_probability, error)
 
     def error(self, value: float) -> ErrorPrediction:
         """The predicted error of a lookup whose true value is `value`."""
@@ -362,6 +352,16 @@ class Plan(ABC):
 
     def _repr_html_(self) -> str:
         return notebook.of_plan(self)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:  # of IPython: the fields are long
+        printer.text(f"<Plan {self.mechanism}, ε = {self.epsilon:.6g}, δ = {self.delta:.3g}>")
+
+    def plot(self, path: Path | None = None, values: Sequence[float] | None = None) -> Any:
+        """The predicted error against the true value, as a figure of matplotlib that notebooks show.
+
+        With a path it is also written there (PNG, SVG or PDF, by the extension).
+        """
+        return drawing.of_plan(self, path, values)
 
     @cached_property
     def limits(self) -> tuple[float, float]:

@@ -35,7 +35,7 @@ def of_release(plan: Plan, space: KeySpace, nbytes: int, reproducible: bool) -> 
         rows.append(("Parts", str(plan.problem.parts)))
     if reproducible:
         rows.insert(0, ("Made for tests", "anyone can compute its noise, so it protects nobody"))
-    return _facts("Release", rows)
+    return facts("Release", rows)
 
 
 def of_plan(plan: Plan) -> str:
@@ -56,25 +56,32 @@ def of_plan(plan: Plan) -> str:
         ("Size", f"{size}, {plan.access} memory reads per lookup"),
         ("Error bounds", ", ".join(known) or "none proven; print the plan for predicted errors"),
     ]
-    return _facts("Plan", rows)
+    return facts("Plan", rows)
 
 
-def grid(header: list[str], names: list[str], rows: list[list[str] | str], note: str) -> str:
+def grid(header: list[str], names: list[str], rows: list[list[str] | str], note: str = "", title: str = "") -> str:
     """A table of numbers; a row that is a single text spans all columns."""
-    lines = ["<tr>", *(_cell("th", text, _NAME if at == 0 else _RIGHT) for at, text in enumerate(header)), "</tr>"]
+    lines = [_caption(title)] if title else []
+    lines += ["<tr>", *(_cell("th", text, _NAME if at == 0 else _RIGHT) for at, text in enumerate(header)), "</tr>"]
     for name, row in zip(names, rows, strict=True):
         cells = [_cell("td", row, _LEFT, span=len(header) - 1)] if isinstance(row, str) else []
         lines += ["<tr>", _cell("th", name, _NAME), *(cells or [_cell("td", text, _RIGHT) for text in row]), "</tr>"]
-    return f"{_TABLE}{''.join(lines)}</table><p>{escape(note)}</p>"
+    below = f"<p>{escape(note)}</p>" if note else ""
+    return f"{_TABLE}{''.join(lines)}</table>{below}"
 
 
 def _privacy(plan: Plan) -> str:
     return f"ε = {plan.epsilon:.6g}, δ = {plan.delta:.3g}, for {plan.problem.promise}"
 
 
-def _facts(title: str, rows: list[tuple[str, str]]) -> str:
+def facts(title: str, rows: list[tuple[str, str]]) -> str:
+    """A table of names and what is said of them."""
     lines = "".join(f"<tr>{_cell('th', name, _NAME)}{_cell('td', text, _LEFT)}</tr>" for name, text in rows)
-    return f'{_TABLE}<caption style="{_NAME}"><b>{escape(title)}</b></caption>{lines}</table>'
+    return f"{_TABLE}{_caption(title)}{lines}</table>"
+
+
+def _caption(title: str) -> str:
+    return f'<caption style="{_NAME}"><b>{escape(title)}</b></caption>'
 
 
 def _cell(tag: str, text: str, style: str, span: int = 1) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from .._util.plotting import Path
 from ..errors import MissingDependencyError, ParameterError
-from ..mechanisms import MECHANISMS, Plan, create_plan, notebook
+from ..mechanisms import MECHANISMS, Plan, create_plan, drawing, notebook
 from .choosing import on_its_grid, with_noise
 from .request import Request
 
@@ -37,6 +39,7 @@ class Comparison:
     HEADER = ("mechanism", "ε", "δ", "bits/key", "size", "reads", "mean error ≤", "1 % exceed", "maximum ≤")
     FAILURE = 0.01
     VALUES = (0.0, 1.0, 10.0, 100.0)
+    POINTS = 12  # of each line of a plot
 
     def __iter__(self) -> Iterator[ComparisonRow]:
         return iter(self.rows)
@@ -77,9 +80,26 @@ class Comparison:
         assert row.plan is not None
         return [f"{row.plan.error(value).mean_absolute:.2f}" for value in self.VALUES]
 
+    def plot(self, path: Path | None = None, values: Sequence[float] | None = None) -> Any:
+        """The predicted mean absolute error of every mechanism against the true value, as a figure of
+        matplotlib that notebooks show. It takes some seconds.
+
+        With a path it is also written there (PNG, SVG or PDF, by the extension).
+        """
+        plans = {row.mechanism: row.plan for row in self.rows if row.plan is not None}
+        if not plans:
+            raise ParameterError("there is no mechanism to plot: none is possible for these parameters")
+        smallest = min(plans.values(), key=lambda plan: plan.noise_scale_cells)
+        shown = drawing.values_to_show(smallest, self.POINTS) if values is None else [float(own) for own in values]
+        curves = {name: [plan.error(value).mean_absolute for value in shown] for name, plan in plans.items()}
+        return drawing.of_curves(shown, curves, path)
+
     def _repr_html_(self) -> str:
         rows = [row.refusal if row.plan is None else self._cells(row)[1:] for row in self.rows]
         return notebook.grid(list(self.HEADER), [row.mechanism for row in self.rows], rows, note=HTML_NOTES)
+
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:  # of IPython: plans are long
+        printer.text(f"<Comparison of {len(self)} mechanisms; print it>")
 
 
 def compare(

@@ -5,23 +5,21 @@ noise.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from .._util.plotting import new_figure
+from .._util.plotting import Path
 from ..errors import ParameterError
-from ..mechanisms import Plan, create_plan
+from ..mechanisms import Plan, create_plan, drawing, notebook
 from ..mechanisms.laplace import LaplacePlan
-
-_POINTS = 24
 
 
 @dataclass(frozen=True)
 class ErrorCurves:
-    """Predicted mean absolute errors at some true values; print it, or `plot` it into a file."""
+    """Predicted mean absolute errors at some true values; print it, or `plot` it."""
 
     values: tuple[float, ...]
     errors: dict[str, tuple[float, ...]]
@@ -33,20 +31,19 @@ class ErrorCurves:
             lines.append(f"{value:>10g}  " + "  ".join(f"{curve[i]:{width}.2f}" for curve in self.errors.values()))
         return "\n".join(lines)
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
-        """Draw the curves into an image file (PNG, SVG or PDF, by its extension)."""
-        figure, axes = new_figure(7, 4.2)
-        for (name, curve), style in zip(self.errors.items(), ("-", "--", "-.", ":"), strict=False):
-            shown = [error or float("nan") for error in curve]  # a logarithmic axis has no zero
-            axes.plot(self.values, shown, style, linewidth=2, label=name)
-        axes.set_xlabel("true value")
-        axes.set_ylabel("mean absolute error")
-        axes.set_xlim(0, self.values[-1])
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
-        axes.grid(alpha=0.3)
-        axes.legend()
-        figure.savefig(path, dpi=150)
+    def plot(self, path: Path | None = None) -> Any:
+        """The curves as a figure of matplotlib, which notebooks show.
+
+        With a path it is also written there (PNG, SVG or PDF, by the extension).
+        """
+        return drawing.of_curves(self.values, self.errors, path)
+
+    def _repr_html_(self) -> str:
+        rows: list[list[str] | str] = [
+            [f"{curve[at]:.2f}" for curve in self.errors.values()] for at in range(len(self.values))
+        ]
+        names = [f"{value:g}" for value in self.values]
+        return notebook.grid(["true value", *self.errors], names, rows, note="Predicted mean absolute errors")
 
 
 def error_curves(plan: Plan, values: Sequence[float] | None = None) -> ErrorCurves:
@@ -66,7 +63,7 @@ def error_curves(plan: Plan, values: Sequence[float] | None = None) -> ErrorCurv
     plans["dense noise"] = LaplacePlan.create(replace(problem, domain=1))
     if values is None:
         top = plan.problem.upper_cells or math.ceil(60 / plan.problem.rate())
-        cells = np.unique(np.linspace(0, top, _POINTS).round())
+        cells = np.unique(np.linspace(0, top, drawing.POINTS).round())
         values = (cells * float(plan.problem.neighbours.step)).tolist()
     chosen = tuple(float(value) for value in values)
     errors = {name: tuple(p.error(value).mean_absolute for value in chosen) for name, p in plans.items()}

@@ -7,6 +7,7 @@ Lemma names are those of the paper. Errors are in units of 1/ε for the ALP1 bou
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -82,3 +83,19 @@ def geometric_error_with_probability(rate: float, failure: float) -> float:
 def expected_maximum(rate: float, draws: float) -> float:
     """A bound on the expected largest |η| of `draws` noises: (1 + ln draws)/λ."""
     return (1 + math.log(max(1.0, draws))) / rate
+
+
+def failure_of(error_with: Callable[[float], float], error: float) -> float:
+    """The failure probability at which a bound on the error, which falls with it, is this error."""
+    low, high = -200.0, -1e-9  # its logarithm
+    if error_with(math.exp(high)) > error:
+        return 1.0
+    if error_with(math.exp(low)) <= error:
+        return math.exp(low)
+    for _ in range(100):
+        middle = (low + high) / 2
+        if error_with(math.exp(middle)) <= error:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)

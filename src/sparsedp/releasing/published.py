@@ -17,10 +17,11 @@ from ..format import files
 from ..format.description import Contents
 from ..keys.kept import kept_keys
 from ..keys.kinds import Key, KeyColumn, columns_in_words
-from ..keys.rows import rereadable_keys, take
+from ..keys.rows import is_one_key, rereadable_keys, take
 from ..mechanisms import Plan, Reader, Summed, notebook, tables_of
 from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
+from . import pictures
 from .ranking import Fingerprint, Ranking, as_frame, largest
 
 Floats = npt.NDArray[np.float64]
@@ -232,6 +233,23 @@ class Release(Contents):
         prior = self.table_prior
         return as_frame(keys, self.lookup(keys, prior=prior), *self.interval(keys, confidence, prior=prior))
 
+    def plot(
+        self, keys: object = None, path: str | os.PathLike[str] | None = None, *, n: int = 10, confidence: float = 0.95
+    ) -> Any:
+        """Estimates with their intervals: a figure of matplotlib, which notebooks show.
+
+        `keys` are one key or up to 60, with the answers of `lookup` and `interval`; without them, the
+        n largest stored keys are shown, as `top` has them. With a path the figure is also written
+        there (PNG, SVG or PDF, by the extension).
+        """
+        if keys is None:
+            return pictures.dots(*self.top(n, confidence=confidence), confidence, path)
+        columns = self.key_space.columns
+        keys = rereadable_keys([keys] if is_one_key(keys, len(columns)) else keys, columns)
+        estimates = self.lookup(keys)
+        names = take(keys, np.arange(len(estimates)))
+        return pictures.dots(names, estimates, *self.interval(keys, confidence), confidence, path)
+
     @property
     def table_prior(self) -> str:
         """The prior of `top` and `to_pandas`: "fitted" if the mechanism has it."""
@@ -241,7 +259,9 @@ class Release(Contents):
         if self.mechanism == "laplace":  # every key of the domain has a counter
             return np.arange(self.plan.problem.domain, dtype=np.uint64)
         if "table.ids" not in self.plan.array_shapes:
-            raise ParameterError(f"this release ({self.mechanism}) stores no keys to rank; pass candidates")
+            raise ParameterError(
+                f"this release ({self.mechanism}) stores no keys to rank; pass candidates, or keys to plot"
+            )
         return self.stored().keys
 
     def _names(self, rows: npt.NDArray[np.int64], ids: Words) -> list[Any]:

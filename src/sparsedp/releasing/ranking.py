@@ -13,10 +13,14 @@ from ..keys.columns import is_arrow
 from ..keys.composite import KeyTable
 from ..keys.containers import is_a
 from ..keys.kinds import Key, KeyColumn, labels
+from ..mechanisms import notebook
 from ..privacy.randomness import Words
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
+
+
+MOST_SHOWN = 30  # rows in a notebook
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,17 @@ class Ranking(_Ranked):
         made.columns = columns
         return made
 
+    def _repr_html_(self) -> str:
+        shown = slice(MOST_SHOWN)
+        rows: list[list[str] | str] = [
+            [*map(_number, answer)]
+            for answer in zip(self.estimates[shown], self.low[shown], self.high[shown], strict=True)
+        ]
+        names = [", ".join(map(str, key)) if isinstance(key, tuple) else str(key) for key in self.keys[shown]]
+        left = len(self.keys) - len(names)
+        note = f"and {left:,} more; to_pandas() has all" if left else ""
+        return notebook.grid(["key", "estimate", "low", "high"], names, rows, note)
+
     def to_pandas(self) -> Any:
         """A DataFrame with the columns key (or those of the key, if it has several), estimate, low
         and high.
@@ -61,6 +76,11 @@ class Ranking(_Ranked):
         named = self.columns and not any(isinstance(key, Fingerprint) for key in self.keys)
         keys = KeyTable.read(self.keys, self.columns) if named else self.keys
         return as_frame(keys, self.estimates, self.low, self.high)
+
+
+def _number(value: float) -> str:
+    """A count for people to read; an infinite bound is no bound."""
+    return f"{value:,.1f}".removesuffix(".0") if np.isfinite(value) else "∞" if value > 0 else "-∞"
 
 
 def largest(ids: Words, estimates: Floats, count: int) -> Rows:

@@ -22,13 +22,14 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._util.plotting import new_figure
 from ..errors import InputError, ParameterError
-from ..keys.composite import is_columns
 from ..keys.kinds import columns_in_words
-from ..keys.rows import rereadable_keys, take
+from ..keys.rows import is_one_key, rereadable_keys, take
+from ..mechanisms import notebook
+from ..mechanisms.words import kind_of_keys
 from ..privacy.laws import float_up
 from ..privacy.numbers import whole_number
+from . import pictures
 from .published import Release, Sum, load
 from .ranking import as_frame
 
@@ -38,7 +39,6 @@ Source: TypeAlias = str | os.PathLike[str] | Release
 
 _DAY = re.compile(r"(?<![0-9])([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?![0-9])")
 _MONTH = re.compile(r"(?<![0-9])([0-9]{4})-([0-9]{2})(?![-0-9])")
-_MOST_LINES = 8  # of a plot
 
 
 class WindowSums(NamedTuple):
@@ -135,30 +135,18 @@ class Series:
 
         return concat(tables, ignore_index=True)
 
-    def plot(self, keys: object, path: str | os.PathLike[str], confidence: float = 0.95) -> None:
-        """Draw estimates as lines with the bands of their intervals into an image file (PNG, SVG or
-        PDF, by its extension). `keys` are one key or a few.
+    def plot(self, keys: object, path: str | os.PathLike[str] | None = None, confidence: float = 0.95) -> Any:
+        """Estimates as lines with the bands of their intervals: a figure of matplotlib, which
+        notebooks show. `keys` are one key or a few.
+
+        With a path it is also written there (PNG, SVG or PDF, by the extension).
         """
-        keys = self._reread([keys] if self._is_one(keys) else keys)
+        keys = self._reread([keys] if is_one_key(keys, len(self.releases[0].key_columns)) else keys)
         estimates, (low, high) = self.lookup(keys), self.interval(keys, confidence)
         names = list(take(keys, np.arange(estimates.shape[1])))
-        if not 0 < len(names) <= _MOST_LINES:
-            raise ParameterError(f"keys to plot must be 1 to {_MOST_LINES}, got {len(names)}")
-        figure, axes = new_figure(8, 4.2)
         days = [_as_day(label) for label in self.labels]
-        lines: dict[str, Any] = {}
         at: list[Any] = list(self.labels) if None in days else days
-        for name, own, bottom, top in zip(names, estimates.T, low.T, high.T, strict=True):
-            words = ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
-            (line,) = axes.plot(at, own, marker="o", markersize=3, linewidth=1.6)
-            lines[words.replace("$", r"\$")] = line
-            axes.fill_between(at, bottom, top, alpha=0.18, color=line.get_color(), linewidth=0)
-        axes.set_ylabel("count")
-        axes.set_title(f"Estimates with {100 * confidence:.4g} % intervals")
-        axes.grid(alpha=0.3)
-        axes.legend(lines.values(), lines.keys())  # by themselves, matplotlib hides names with a leading _
-        figure.autofmt_xdate()
-        figure.savefig(path, dpi=150)
+        return pictures.lines(at, names, estimates, low, high, confidence, path)
 
     @property
     def epsilon(self) -> float:
@@ -186,6 +174,18 @@ class Series:
             "sums of those. A ledger that composes (--accounting pld) may show a smaller total for the same releases."
         )
 
+    def _repr_html_(self) -> str:
+        mechanisms, first = dict.fromkeys(own.mechanism for own in self.releases), self.releases[0]
+        rows = [
+            ("Releases", f"{len(self)}, {self._span}"),
+            ("Mechanism", ", ".join(mechanisms)),
+            ("Privacy", f"ε = {self.epsilon:.4g}, δ = {self.delta:.3g}, all added up"),
+            ("Guarantee", self.guarantee),
+            ("Keys", kind_of_keys(first.key_space, first.plan.problem.keep_keys)),
+            ("Size", f"{sum(own.nbytes for own in self.releases):,} bytes"),
+        ]
+        return notebook.facts("Series", rows)
+
     def __repr__(self) -> str:
         return f"<Series of {len(self)} releases, {self._span}, ε = {self.epsilon:.4g} and δ = {self.delta:.3g} in all>"
 
@@ -210,12 +210,6 @@ class Series:
         if label not in self.labels:
             raise ParameterError(f"there is no release {label!r} in this series, only from {self._span}")
         return self.labels.index(label)
-
-    def _is_one(self, keys: object) -> bool:
-        """Whether this is a key, not several."""
-        if isinstance(keys, tuple) and len(self.releases[0].key_columns) > 1:
-            return not is_columns(keys) and not any(isinstance(key, tuple) for key in keys)
-        return isinstance(keys, (str, bytes, int, date, np.generic))
 
     def _reread(self, keys: object) -> Any:
         return rereadable_keys(keys, self.releases[0].key_space.columns)
