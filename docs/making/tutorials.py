@@ -139,6 +139,7 @@ def _laid_out(cell: Cell) -> Iterator[str]:
             yield f"```text\n{text(output).rstrip()}\n```"
         elif form == "text/html":
             shown = re.sub(r"<style.*?</style>", "", "".join(output["data"][form]), flags=re.DOTALL)
+            shown = shown.replace(' border="1" class="dataframe"', "")  # of pandas
             whole = re.sub(r"\s*\n\s*", "", shown)  # one block for Markdown
             yield f'<div class="shown">{whole}</div>'
         else:
