@@ -1,4 +1,4 @@
-"""Connections to other systems: DuckDB, Spark.
+"""Connections to other systems: DuckDB, polars, pandas, Spark.
 
 Uses whatever a caller could use; only the top of the package and the command line use it.
 """

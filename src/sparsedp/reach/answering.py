@@ -19,6 +19,9 @@ from ..keys.kinds import columns_in_words
 from ..releasing.published import Floats, Release, load
 
 WANTED = ("estimate", "low", "high")
+ENDS = ("", "_low", "_high")  # of the names of functions that answer these
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class Question:
             check_columns(self.release, [column.type for column in columns])
             return self.answers(columns)
         except InputError as error:
-            raise type(error)(re.sub(r" at position \d+", "", str(error))) from None
+            raise without_position(error) from None
 
 
 def questions(release: Release | str | os.PathLike[str], confidence: float) -> tuple[Question, ...]:
@@ -66,6 +69,14 @@ def questions(release: Release | str | os.PathLike[str], confidence: float) -> t
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
     opened = release if isinstance(release, Release) else load(release)
     return tuple(Question(opened, wanted, confidence) for wanted in WANTED)
+
+
+def check_name(name: object) -> None:
+    """`ParameterError` unless SQL can call a function by this name."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ParameterError(
+            f"name must be letters, digits and underscores, and not begin with a digit, got {name!r}; try 'visits'"
+        )
 
 
 def check_columns(release: Release, types: Sequence[Any]) -> None:
@@ -84,6 +95,11 @@ def check_columns(release: Release, types: Sequence[Any]) -> None:
         kind = key_kind(types[0])
         if kind != space.kind:
             raise wrong_kind(space.kind, kind)
+
+
+def without_position(error: InputError) -> InputError:
+    """An error about keys whose positions the caller cannot know."""
+    return type(error)(re.sub(r" at position \d+", "", str(error)))
 
 
 def _key(columns: Sequence[Any]) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from ..errors import InputError, ParameterError
 from ..keys.arrow import nulls_of, rows_of
 from ..keys.kinds import ColumnKind, is_instant, unit_of
 from ..releasing.published import Release
-from .answering import Question, questions
+from .answering import ENDS, Question, check_name, questions
 
 # Times in seconds and milliseconds are asked for as DuckDB's usual timestamps; the release converts
 # them, and refuses what is not a whole number of its unit.
@@ -30,9 +29,6 @@ _TYPES: dict[str, str] = {
     "boolean": "BOOLEAN",
     "date": "DATE",
 }
-
-_ENDS = ("", "_low", "_high")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def register(
@@ -59,7 +55,7 @@ def register(
     """
     asked = questions(release, confidence)
     _check_name(con, name)
-    names = [name + end for end in _ENDS]
+    names = [name + end for end in ENDS]
     for own in names:
         _remove(con, own)
     _refuse_taken(con, names)
@@ -71,16 +67,13 @@ def register(
 def unregister(con: Any, name: str = "visits") -> None:
     """Remove the functions that `register` made on this connection, and let go of the release."""
     _check_name(con, name)
-    removed = [_remove(con, name + end) for end in _ENDS]
+    removed = [_remove(con, name + end) for end in ENDS]
     if not all(removed):
         raise ParameterError(f"no functions {name!r} were registered on this connection; name the ones that were")
 
 
 def _check_name(con: Any, name: str) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ParameterError(
-            f"name must be letters, digits and underscores, and not begin with a digit, got {name!r}; try 'visits'"
-        )
+    check_name(name)
     # A cursor: a connection may have a result that has not been fetched yet.
     words = con.cursor().execute("SELECT keyword_category FROM duckdb_keywords() WHERE keyword_name = lower(?)", [name])
     if {"reserved", "column_name"} & {category for (category,) in words.fetchall()}:
