@@ -46,6 +46,8 @@ class Question:
 
         columns = [as_chunked_array(column) for column in columns]
         nulls = [own for own in map(nulls_of, columns) if own is not None and own.any()]
+        if nulls or not len(columns[0]) or len(columns) != (len(self.release.key_space.columns) or 1):
+            self._check([column.type for column in columns])  # a lookup sees only the rows that are there
         if not nulls:
             return pa.array(self.numbers(_key(columns)))
         missing = np.logical_or.reduce(nulls)
@@ -57,10 +59,25 @@ class Question:
     def of_batch(self, columns: Sequence[Any]) -> Any:
         """The same for some rows of a table, whose number in the table is not known."""
         try:
-            check_columns(self.release, [column.type for column in columns])
             return self.answers(columns)
         except InputError as error:
             raise without_position(error) from None
+
+    def _check(self, types: Sequence[Any]) -> None:
+        """`KeyTypeError` unless there are as many Arrow columns as the key has, and a simple key is
+        of its kind. Columns of a composite key are checked when they are read.
+        """
+        import pyarrow as pa
+
+        wanted, space = self.release.key_columns, self.release.key_space
+        if len(types) != len(wanted):
+            raise KeyTypeError(
+                f"the keys of this release have {len(wanted)} columns ({columns_in_words(wanted)}), got {len(types)}"
+            )
+        if not space.columns and space.kind is not None and types[0] != pa.null():
+            kind = key_kind(types[0])
+            if kind != space.kind:
+                raise wrong_kind(space.kind, kind)
 
 
 def questions(release: Release | str | os.PathLike[str], confidence: float) -> tuple[Question, ...]:
@@ -77,24 +94,6 @@ def check_name(name: object) -> None:
         raise ParameterError(
             f"name must be letters, digits and underscores, and not begin with a digit, got {name!r}; try 'visits'"
         )
-
-
-def check_columns(release: Release, types: Sequence[Any]) -> None:
-    """`KeyTypeError` unless there are as many Arrow columns as the key has, and a simple key is of
-    its kind. Columns of a composite key are checked when they are read.
-    """
-    import pyarrow as pa
-
-    wanted = release.key_columns
-    if len(types) != len(wanted):
-        raise KeyTypeError(
-            f"the keys of this release have {len(wanted)} columns ({columns_in_words(wanted)}), got {len(types)}"
-        )
-    space = release.key_space
-    if not space.columns and space.kind is not None and types[0] != pa.null():
-        kind = key_kind(types[0])
-        if kind != space.kind:
-            raise wrong_kind(space.kind, kind)
 
 
 def without_position(error: InputError) -> InputError:
