@@ -19,7 +19,7 @@ import numpy as np
 
 import sparsedp
 
-from . import budgets, builds, composite, lookups
+from . import budgets, builds, composite, lookups, sql
 from .measuring import Row
 
 GROUPS: list[Callable[[], Iterator[Row]]] = [
@@ -27,6 +27,7 @@ GROUPS: list[Callable[[], Iterator[Row]]] = [
     lookups.string_rows,
     lookups.opening_rows,
     composite.composite_rows,
+    sql.sql_rows,
     builds.alp_rows,
     builds.stability_rows,
     builds.growth_rows,

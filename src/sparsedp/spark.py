@@ -1,5 +1,5 @@
-"""Releases built on Spark, and lookups there: `sparsedp.spark.release`, `sparsedp.spark.lookup`."""
+"""Releases built on Spark, and asked there: `sparsedp.spark.release`, `lookup`; `register` for SQL."""
 
-from .reach.spark import lookup, plan, release
+from .reach.spark import lookup, plan, register, release
 
-__all__ = ["lookup", "plan", "release"]
+__all__ = ["lookup", "plan", "register", "release"]

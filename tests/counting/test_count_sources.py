@@ -4,7 +4,7 @@ whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +207,26 @@ def test_keys_that_are_not_read_yet_are_not_looked_up(make: Callable[[Any], Any]
     release = sparsedp.release({"a": 1}, epsilon=1)
     with pytest.raises(sparsedp.KeyTypeError, match=r"one column, got a table.*collect\(\)"):
         release.lookup(make(pa.table({"key": ["a"]})))
+
+
+@pytest.mark.skipif(not hasattr(pl.LazyFrame, "collect_batches"), reason="polars before 1.34 has no batches")
+def test_a_lazy_frame_is_counted_in_batches_and_never_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Catches a query that is held in memory as a whole.
+    batches = pl.LazyFrame.collect_batches
+    heights: list[int] = []
+
+    def counted(self: Any, **options: Any) -> Iterator[Any]:
+        for batch in batches(self, **options):
+            heights.append(batch.height)
+            yield batch
+
+    def collected(*_: Any, **__: Any) -> None:
+        raise AssertionError("the query was collected")
+
+    monkeypatch.setattr(pl.LazyFrame, "collect_batches", counted)
+    monkeypatch.setattr(pl.LazyFrame, "collect", collected)
+    rows = 1_000_000
+    frame = pl.LazyFrame({"i": pl.int_range(rows, eager=True)}).select(k="k" + (pl.col("i") % 7).cast(pl.String))
+    counts = sparsedp.count(frame, key="k")
+    assert int(counts.units.sum()) == sum(heights) == rows
+    assert max(heights) < rows

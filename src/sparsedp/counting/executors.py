@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from ..errors import MissingDependencyError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
 # What Spark reports about an interpreter that is missing or has another version.
 _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "Python in worker has different version")
 
 
-def check_executors(df: DataFrame) -> None:
+def check_executors(session: SparkSession) -> None:
     """`MissingDependencyError` with the fix unless an executor's Python has this version of
     sparsedp.
     """
     from .. import __version__
 
-    found = _probe(df)
+    found = _probe(session)
     missing = [name for name in ("pyarrow", "sparsedp") if found[name] is None]
     if missing:
         raise _unfit(f"{' and '.join(missing)} cannot be imported by the executors' Python, {found['python']}")
@@ -40,7 +40,7 @@ def _unfit(what: str) -> MissingDependencyError:
     )
 
 
-def _probe(df: DataFrame) -> dict[str, Any]:
+def _probe(session: SparkSession) -> dict[str, Any]:
     """The executors' interpreter and its version of each module (None if missing), found by a job
     of one row.
     """
@@ -62,7 +62,7 @@ def _probe(df: DataFrame) -> dict[str, Any]:
 
     probe = functions.udf(versions, "string", useArrow=False)
     try:
-        (row,) = df.sparkSession.range(1).select(probe("id")).collect()
+        (row,) = session.range(1).select(probe("id")).collect()
     except Exception as error:  # Spark has many classes, which differ between classic and Connect
         if any(words in str(error) for words in _WRONG_PYTHON):
             raise _unfit("the executors' Python cannot be run, or its version is not the driver's") from error

@@ -105,13 +105,32 @@ def check_counted_columns(names: Iterable[object]) -> None:
 
 def refuse_nulls(column: Any, what: str) -> None:
     """`InputError` with the position of the first null."""
+    nulls = nulls_of(column)
+    if nulls is not None:
+        _refuse_first(nulls, what)
+
+
+def nulls_of(column: Any) -> npt.NDArray[np.bool_] | None:
+    """Which rows of a ChunkedArray are null; None if none can be."""
     import pyarrow
 
     # A row of a dictionary array may refer to a null among its values, which does not count as a
     # null of the column.
-    if column.null_count or pyarrow.types.is_dictionary(column.type):
-        nulls = pyarrow.chunked_array([_nulls(chunk) for chunk in column.chunks], pyarrow.bool_())
-        _refuse_first(nulls.to_numpy(), what)
+    if not column.null_count and not pyarrow.types.is_dictionary(column.type):
+        return None
+    nulls = pyarrow.chunked_array([_nulls(chunk) for chunk in column.chunks], pyarrow.bool_())
+    found: npt.NDArray[np.bool_] = nulls.to_numpy()
+    return found
+
+
+def rows_of(column: Any, kept: npt.NDArray[np.bool_]) -> Any:
+    """Some rows of a ChunkedArray."""
+    import pyarrow
+    from pyarrow import types
+
+    if types.is_string_view(column.type) or types.is_binary_view(column.type):  # which Arrow cannot filter
+        column = column.cast(pyarrow.large_string() if types.is_string_view(column.type) else pyarrow.large_binary())
+    return column.filter(pyarrow.array(kept))
 
 
 def _nulls(array: Any) -> Any:
@@ -178,7 +197,8 @@ def key_ids(space: KeySpace, keys: object) -> Words:
         column = column.cast(column.type.value_type)
     if types.is_integer(column.type):
         return space.integers(column.to_numpy())
-    return np.concatenate([_chunk_ids(space, chunk) for chunk in column.chunks])
+    ids = [_chunk_ids(space, chunk) for chunk in column.chunks]
+    return ids[0] if len(ids) == 1 else np.concatenate(ids)
 
 
 def key_kind(kind: Any) -> KeyKind | None:

@@ -21,7 +21,7 @@ def as_column(thing: Any, what: str) -> Any:
     to refuse. `what` is "key" or "value": in a pandas column, keys may be strings, and values are
     numbers.
     """
-    if isinstance(thing, (str, bytes, list, tuple)) or is_table(thing):
+    if isinstance(thing, (str, bytes, list, tuple)) or is_arrow(thing) or is_table(thing):
         return thing
     if what == "key" and is_time(thing):
         thing = as_chunked_array(thing)

@@ -1,4 +1,4 @@
-"""Connections to other systems: Spark and OpenDP.
+"""Connections to other systems: DuckDB, polars, pandas, Spark, OpenDP.
 
 Uses whatever a caller could use; only the top of the package and the command line use it.
 """

@@ -114,6 +114,10 @@ asked = spark.range(100).selectExpr("concat('key ', id) as key")
 for release in (built, sparsedp.release({"key 1": 50}, epsilon=1)):
     found = sparsedp.spark.lookup(asked, release, key="key").toPandas()
     assert found["estimate"].tolist() == release.lookup(found["key"].tolist()).tolist()
+    sparsedp.spark.register(spark, release)
+    called = asked.selectExpr("key", "visits(key) AS estimate", "visits_high(key) AS high").toPandas()
+    assert called["estimate"].tolist() == release.lookup(called["key"].tolist()).tolist()
+    assert called["high"].tolist() == release.interval(called["key"].tolist())[1].tolist()
 print("all is well")
 """
 

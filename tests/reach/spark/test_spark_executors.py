@@ -47,12 +47,12 @@ def test_a_python_without_sparsedp_is_named_with_the_fix(tmp_path: Path) -> None
 
 
 def test_the_executors_python_is_asked_before_the_rows(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert executors._probe(spark.range(1))["sparsedp"] == sparsedp.__version__
+    assert executors._probe(spark)["sparsedp"] == sparsedp.__version__
     monkeypatch.setattr(
-        executors, "_probe", lambda df: {"python": "/elsewhere/python", "pyarrow": "1", "sparsedp": "0.0.1"}
+        executors, "_probe", lambda session: {"python": "/elsewhere/python", "pyarrow": "1", "sparsedp": "0.0.1"}
     )
     with pytest.raises(MissingDependencyError, match=r"/elsewhere/python, has sparsedp 0\.0\.1, the driver's"):
-        executors.check_executors(spark.range(1))
+        executors.check_executors(spark)
 
 
 def test_a_column_of_another_kind_than_the_keys_is_refused_by_the_driver(spark: Any) -> None:

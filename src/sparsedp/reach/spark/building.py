@@ -114,7 +114,7 @@ def release(
     elif account is not None:
         check_affordable(account, drafted.problem.epsilon, drafted.problem.delta, drafted.event)
     own_domain = None if drafted.problem.hashed else drafted.problem.domain
-    check_executors(df)
+    check_executors(df.sparkSession)
     named = drafted.problem.keep_keys
     query.refuse_bad_rows(own_domain, named)
     if budget is not None:

@@ -23,7 +23,7 @@ from ...releasing.published import Release, load
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def lookup(
@@ -44,8 +44,8 @@ def lookup(
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
     opened = release if isinstance(release, Release) else load(release)
     _check_kinds(opened, names, [str(dict(df.dtypes)[name]) for name in names])
-    check_executors(df)
-    find = _shipped(df, opened)
+    check_executors(df.sparkSession)
+    find = shipped(df.sparkSession, opened)
     places = [df.columns.index(name) for name in names]
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -88,7 +88,7 @@ def _check_kinds(release: Release, names: list[str], types: list[str]) -> None:
             raise wrong_component(column.kind, kind or own, f"column {name!r}")
 
 
-def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
+def shipped(session: SparkSession, opened: Release) -> Callable[[], Release]:
     """A function that opens the release on an executor, once for each of its Python workers."""
     if opened.source is not None and opened.plan.problem.parts > 1:
         path, digest = str(opened.source.path), opened.source.digest
@@ -96,7 +96,7 @@ def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
     if opened.plan.problem.parts > 1:
         raise ParameterError("a release of several parts must be saved, on a file system that all executors share")
     content = files.to_bytes(opened)
-    name, digest = _add_file(df, content)
+    name, digest = _add_file(session, content)
 
     def find() -> Release:
         from pyspark import SparkFiles
@@ -106,7 +106,7 @@ def _shipped(df: DataFrame, opened: Release) -> Callable[[], Release]:
     return find
 
 
-def _add_file(df: DataFrame, content: bytes) -> tuple[str, str]:
+def _add_file(session: SparkSession, content: bytes) -> tuple[str, str]:
     """Send a file to all executors; return its name there and the digest of its header."""
     name = f"{hashlib.sha256(content).hexdigest()[:32]}.sparsedp"
     folder = Path(tempfile.mkdtemp(prefix="sparsedp-"))
@@ -115,7 +115,6 @@ def _add_file(df: DataFrame, content: bytes) -> tuple[str, str]:
     path.write_bytes(content)
     shipped = files.load(path, Release).source
     assert shipped is not None
-    session = df.sparkSession
     if hasattr(session, "_jsparkSession"):
         session.sparkContext.addFile(str(path))
     else:  # Spark Connect

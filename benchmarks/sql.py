@@ -1,0 +1,53 @@
+"""Functions of DuckDB's SQL against lookups of the same keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+import sparsedp
+from sparsedp.reach.duckdb import register
+
+from .lookups import MANY
+from .measuring import Row, side_by_side, threads
+
+
+def sql_rows() -> Iterator[Row]:
+    """10⁷ keys of a table of DuckDB, and a function that does nothing: DuckDB's own share."""
+    con = duckdb.connect()
+    con.execute("SET threads = 1")
+    con.execute(
+        "CREATE TABLE asked AS SELECT i AS number, 'https://example.org/page/' || (i * 7919 % 10000019) AS url "
+        f"FROM range({MANY}) t(i)"
+    )
+    for column, name, kind in (("url", "text", "VARCHAR"), ("number", "integers", "HUGEINT")):
+        keys = _column(con, column)
+        release = sparsedp.release((keys, np.full(MANY, 3)), epsilon=1.0, nonzero=MANY)
+        register(con, release)
+        con.create_function("nothing", _nothing, [kind], "DOUBLE", type="arrow", null_handling="special")
+        look = partial(release.lookup, keys)
+        look()
+        with threads(1):
+            ours, theirs = side_by_side(partial(_asked, con, "visits", column), look, 3)
+            yield Row(f"DuckDB: 10⁷ keys ({name}) in SQL", "lookup of an Arrow column", ours, theirs)
+            ours, theirs = side_by_side(partial(_asked, con, "nothing", column), look, 3)
+            yield Row(f"DuckDB: the same ({name}), doing nothing", "lookup of an Arrow column", ours, theirs)
+        con.remove_function("nothing")
+    con.close()
+
+
+def _nothing(column: Any) -> Any:
+    return pa.array(np.zeros(len(column)))
+
+
+def _column(con: Any, name: str) -> Any:
+    return con.sql(f"SELECT {name} FROM asked").to_arrow_table().column(0)
+
+
+def _asked(con: Any, function: str, name: str) -> Any:
+    return con.execute(f"SELECT sum({function}({name})) FROM asked").fetchall()
