@@ -17,9 +17,10 @@ from itertools import accumulate
 import pytest
 
 from sparsedp.budget import accounting
-from sparsedp.budget.accounting import MANY, Composed, Composition, Debit, Together
+from sparsedp.budget.accounting import MANY, Composed, Composition, Together
 from sparsedp.budget.balance import most_that_fit
 from sparsedp.budget.book import Budget, Tally
+from sparsedp.budget.kinds import Debit
 from sparsedp.budget.losses import Gaussian, Pure
 from sparsedp.errors import LedgerError
 from sparsedp.planning.drafts import draft
@@ -323,10 +324,10 @@ def test_an_incremental_composition_is_that_of_all_debits() -> None:
             kept.together(debit).delta_at(epsilon)
         kept.add(debit)
         if number % 10 == 9:
-            whole = Together.of(kept.debits, 1e-6)
+            whole = Together.of(kept.kinds.counts, 1e-6)
             assert kept.together().epsilon_at(delta) == pytest.approx(whole.epsilon_at(delta), rel=2e-3)
             assert kept.together().plain == whole.plain
-    assert kept.debits.total() == 3 * MANY
+    assert kept.kinds.counts.total() == 3 * MANY
 
 
 @pytest.mark.parametrize("event", ["", DECIDES])

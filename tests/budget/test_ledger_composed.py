@@ -16,11 +16,12 @@ import pytest
 import sparsedp
 from faults import in_child
 from ledgers import small, state, version_2
-from sparsedp.budget import accounting, store
+from sparsedp.budget import accounting, journal, store
 from sparsedp.budget import ledger as ledger_module
-from sparsedp.budget.accounting import Composition, Debit
+from sparsedp.budget.accounting import Composition
 from sparsedp.budget.balance import Balance
 from sparsedp.budget.book import Budget, Tally
+from sparsedp.budget.kinds import Debit
 from sparsedp.budget.ledger import Ledger
 from sparsedp.budget.periods import day_after, period_of
 from sparsedp.errors import BudgetError, LedgerError, MissingDependencyError, ParameterError
@@ -258,7 +259,7 @@ def test_suggestions_of_old_files_are_added_after_an_upgrade(path: Path) -> None
     for ledger in (old, new):
         for _ in range(5):
             ledger.spend(epsilon=0.1, dataset="daily", mechanism="suggest", event="decides")
-    assert path.read_bytes().startswith(store.HEADS[2])
+    assert path.read_bytes().startswith(journal.HEADS[2])
     old.upgrade(dataset="daily")
     assert old.plan(epsilon=0.01, dataset="daily").more == new.plan(epsilon=0.01, dataset="daily").more
     assert old.datasets()[0].composed_epsilon == new.datasets()[0].composed_epsilon >= 0.5
@@ -332,7 +333,7 @@ def test_a_ledger_of_version_2_is_read_and_spent_as_it_is(path: Path) -> None:
     assert receipt.event is None  # such files have no events
     ledger.finish(receipt, "x")
     Ledger.create(path, epsilon=1, dataset="new")
-    assert path.read_bytes().startswith(store.HEADS[2])
+    assert path.read_bytes().startswith(journal.HEADS[2])
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -349,7 +350,7 @@ def test_an_upgrade_keeps_every_debit_and_is_recorded(path: Path, version: int) 
     assert [balance.epsilon for balance in after] == [balance.epsilon for balance in balances]
     assert [balance.accounting for balance in after] == ["pld", "basic"]
     assert after[0].composed_epsilon <= after[0].spent_epsilon
-    assert path.read_bytes().startswith(store.HEAD)
+    assert path.read_bytes().startswith(journal.HEAD)
     assert b'["accounting","default","pld","20' in path.read_bytes()
     for dataset in ("default", "other", "no"):
         with pytest.raises(BudgetError, match="dataset must have"):
@@ -413,7 +414,7 @@ def test_a_budget_of_a_new_kind_renews_a_file_of_version_2(path: Path) -> None:
     after = state(path)
     assert after[1] == before[1]
     assert [b for b in after[0] if b.dataset != "composed"] == before[0]
-    assert path.read_bytes().startswith(store.HEAD)
+    assert path.read_bytes().startswith(journal.HEAD)
 
 
 NEVER_WRITTEN: list[Any] = [
@@ -436,8 +437,8 @@ NEVER_WRITTEN: list[Any] = [
 def test_a_line_that_no_ledger_has_is_refused(path: Path, change: list[Any], version: int) -> None:
     small(path) if version == 3 else version_2(path)
     content = path.read_bytes()
-    checked, _ = store._check(content, path)
-    path.write_bytes(content + store._line(checked.ends[-1], [change])[0])
+    checked, _ = journal.check(content, path)
+    path.write_bytes(content + journal.line_of(checked.ends[-1], [change])[0])
     with pytest.raises(LedgerError, match="is not a ledger, or is damaged"):
         Ledger.open(path)
 
@@ -464,7 +465,7 @@ def test_a_byte_that_changes_after_it_was_checked_is_noticed(path: Path) -> None
             assert len(ledger.entries()) == 3
         except LedgerError:
             continue
-        assert store.BLOCK <= at < store.FIRST  # an older mark, of the two
+        assert journal.BLOCK <= at < journal.FIRST  # an older mark, of the two
 
 
 @pytest.mark.parametrize("at", [1, 2])

@@ -23,6 +23,7 @@ import pytest
 from faults import at_call, ending_of_child, in_child, stop
 from ledgers import small, version_2
 from sparsedp.budget import store
+from sparsedp.budget.book import VERSION
 from sparsedp.budget.ledger import Ledger, Receipt
 from sparsedp.errors import BudgetError, LedgerError
 
@@ -350,7 +351,7 @@ def test_a_ledger_of_version_1_is_renewed_by_the_first_change(path: Path) -> Non
         "CREATE TABLE other (x)",
         "CREATE TRIGGER undo AFTER INSERT ON entries BEGIN DELETE FROM entries; END",
         "ALTER TABLE entries ADD COLUMN x",
-        "PRAGMA user_version = 4",
+        "PRAGMA user_version = 5",
     ],
 )
 def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, statement: str) -> None:
@@ -362,7 +363,7 @@ def test_rows_and_tables_of_version_1_are_as_they_were_written(path: Path, state
     before = path.read_bytes()
     for use in (Ledger.open, lambda path: Ledger(path, 1.0).spend(epsilon=0.01)):
         with pytest.raises(
-            LedgerError, match=r"is not a ledger, or is damaged; restore it|must have version 3 or older"
+            LedgerError, match=r"is not a ledger, or is damaged; restore it|must have version 4 or older"
         ):
             use(path)
     assert path.read_bytes() == before
@@ -441,7 +442,7 @@ def test_who_knows_version_1_only_does_not_spend_beside_the_renewed_file(path: P
     with closing(sqlite3.connect(path, isolation_level=None)) as waiting:
         waiting.execute("SELECT * FROM budgets").fetchall()
         in_child(lambda: Ledger.open(path).spend(epsilon=0.25).id)
-        assert waiting.execute("PRAGMA user_version").fetchone() == (3,)
+        assert waiting.execute("PRAGMA user_version").fetchone() == (VERSION,)
     assert len(Ledger.open(path).entries()) == 4
 
 

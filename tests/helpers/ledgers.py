@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sparsedp.budget import store
+from sparsedp.budget import journal
 from sparsedp.budget.balance import Balance
 from sparsedp.budget.ledger import Entry, Ledger
 
@@ -29,12 +29,12 @@ def version_2(path: Path) -> Ledger:
     """A small ledger as it was made before there were events."""
     small(path)
     content = path.read_bytes()
-    changes = [json.loads(line[store.DIGEST :]) for line in content[store.FIRST :].splitlines()]
-    mark, lines = store.STARTS[2], b""
-    marks: list[store.Mark] = []
+    changes = [json.loads(line[journal.DIGEST :]) for line in content[journal.FIRST :].splitlines()]
+    mark, lines = journal.STARTS[2], b""
+    marks: list[journal.Mark] = []
     for change in changes:
-        line, mark = store._line(mark, change)
+        line, mark = journal.line_of(mark, change)
         lines, marks = lines + line, [*marks, mark]
     blocks = {last.place(): last.written() for last in marks[-2:]}
-    path.write_bytes(store.HEADS[2] + b"".join(blocks[at] for at in sorted(blocks)) + lines)
+    path.write_bytes(journal.HEADS[2] + b"".join(blocks[at] for at in sorted(blocks)) + lines)
     return Ledger.open(path)

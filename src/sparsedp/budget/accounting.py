@@ -20,27 +20,18 @@ from typing import Any, NamedTuple, TypeAlias
 from ..errors import LedgerError, MissingDependencyError
 from ..privacy.composition import GUARD
 from ..privacy.events import DECIDES, GaussianEvent
+from .kinds import LARGEST_EPSILON, MOST_LAWS, Debit, Kinds
 from .losses import NONE, NUDGE, Gaussian, Pure, Spread, on_grid
 
 LEAST_DELTA = 1e-10  # below, the rounding errors of transforms would take too large a share
-LARGEST_EPSILON = 1e100  # above, squares and sums may be too large for floats, and debits add up
 POINTS = 1 << 15  # of the grid, about
 MANY = 24  # from so many groups on, pure ones are merged, and their composition is kept
-MOST_LAWS = 64  # of Gaussian noise; others count by their ε and δ
 _ADDED = 0.004  # of the variance: what merging groups may add
 _TAILS, _ERRORS = 1e-5, 1e-3  # shares of δ: for what transforms cut off, and for their errors
 _LEAST_REACH = 1e-30
 _OFF = 4  # how much finer or coarser a grid may be than that for all debits
 # A transform of N numbers has at most this many roundings for each halving of N, per output.
 _ROUNDINGS, _UNIT = 10, 2.0**-53
-
-
-class Debit(NamedTuple):
-    """What a release lost: ε and δ as decimals, and the event that says more, or an empty text."""
-
-    epsilon: str
-    delta: str
-    event: str
 
 
 Group: TypeAlias = Pure | Gaussian
@@ -183,9 +174,9 @@ class Together(NamedTuple):
 class Composition:
     """The debits of one budget, and what they cost together."""
 
-    def __init__(self, delta: float) -> None:
+    def __init__(self, delta: float, kinds: Kinds | None = None) -> None:
         self.delta = delta
-        self.debits: Counter[Debit] = Counter()
+        self.kinds = Kinds() if kinds is None else kinds
         # Of many different debits: what all but the last ones cost, and what they cost with one more.
         self._kept: Together | None = None
         self._most_error = 0.0  # of what is kept: it grows with every debit
@@ -194,29 +185,30 @@ class Composition:
 
     def add(self, debit: Debit) -> None:
         """Add a debit."""
-        self.debits[debit] += 1
+        kind = self.kinds.add(debit)
         if self._tried is not None and self._tried[0] == debit:
             self._kept = self._tried[1]
         elif self._kept is not None:
-            self._last[debit] += 1
+            self._last[kind] += 1
         self._tried = None
 
     def together(self, more: Debit | None = None, times: int = 1) -> Together:
         """All debits, and more of one kind."""
         added = Counter() if more is None else Counter({more: times})
-        if len(self.debits) + len(added) <= MANY:
-            return Together.of(self.debits + added, self.delta)
+        debits = self.kinds.counts
+        if len(debits) + len(added) <= MANY:
+            return Together.of(debits + added, self.delta)
         kept = self._kept if len(self._last) <= MANY else None
         if kept is not None and self._last:
             kept = kept.then(self._last, self.delta)
         if kept is None or kept.error > self._most_error:
-            kept = Together.of(self.debits, self.delta)
+            kept = Together.of(debits, self.delta)
             self._most_error = max(_ERRORS * self.delta, 2 * kept.error)
         self._kept = kept
         self._last.clear()
         if more is None:
             return kept
-        together = kept.then(added, self.delta) or Together.of(self.debits + added, self.delta)
+        together = kept.then(added, self.delta) or Together.of(debits + added, self.delta)
         self._tried = (more, together) if times == 1 else None
         return together
 
