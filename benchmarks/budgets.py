@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 from sparsedp import Ledger
@@ -84,17 +85,20 @@ def filled(path: Path, debits: int, size: Callable[[], float], accounting: str) 
     """A ledger with so many lines, as if each debit had been made on its own."""
     total = 20.0 if accounting == "pld" else 1000.0
     ledger = Ledger.create(path, epsilon=total, delta=1e-6, accounting=accounting)
-    checked, _ = journal.check(path.read_bytes(), path)
-    book = checked.book
+    with FileIO(path) as file:
+        checked, _ = journal.check(file, path)
+    book, lines = checked.book, []
     for id in range(1, debits + 1):
         summary = journal.due_summary(checked)
         about = (repr(size()), "0.0", "tight-alp", "visits.sparsedp", "2026-01-01T00:00:00.000000+00:00")
         book.change("debit", id, "default", *about)
-        checked.append(*journal.line_of(checked.ends[-1], summary + book.changes), bool(summary))
+        line, mark = journal.line_of(checked.ends[-1], summary + book.changes)
+        checked.append(line, mark, bool(summary))
+        lines.append(line)
         book.changes.clear()
     with path.open("r+b") as file:
-        file.seek(journal.FIRST)
-        file.write(checked.lines)
+        file.seek(0, 2)
+        file.write(b"".join(lines))
         for mark in checked.ends[-2:]:
             file.seek(mark.place())
             file.write(mark.written())

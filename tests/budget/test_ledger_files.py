@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ledgers import small, state
+from ledgers import checked, small, state
 from sparsedp.budget import journal, store
 from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import LedgerError
@@ -114,8 +114,7 @@ def test_lines_are_as_they_were_written(path: Path, edit: str) -> None:
 def test_a_line_that_says_what_no_ledger_says_is_refused(path: Path, changes: Any) -> None:
     small(path)
     content = path.read_bytes()
-    checked, _ = journal.check(content, path)
-    line, _ = journal.line_of(checked.ends[-1], changes)
+    line, _ = journal.line_of(checked(path).ends[-1], changes)
     path.write_bytes(content + line)
     with pytest.raises(LedgerError, match="is not a ledger, or is damaged"):
         Ledger.open(path)

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from faults import at_call, ending_of_child, in_child, stop
-from ledgers import small, state
+from ledgers import checked, small, state
 from sparsedp.budget import journal, kinds, store
 from sparsedp.budget.book import Book, Row
 from sparsedp.budget.kinds import Debit, Kinds
@@ -61,11 +61,11 @@ def forget() -> None:
 
 def quick(path: Path) -> Book:
     """What a new process knows before its first decision."""
-    return journal.check(path.read_bytes(), path, since=None)[0].book
+    return checked(path, since=None).book
 
 
 def whole(path: Path) -> Book:
-    return journal.check(path.read_bytes(), path)[0].book
+    return checked(path).book
 
 
 def random_change(book: Book, number: int, draw: random.Random) -> None:
@@ -197,11 +197,11 @@ def test_a_damaged_byte_is_refused_before_a_summary_too(path: Path) -> None:
 def forged(path: Path, change: Any) -> None:
     """A file whose last summary says something else, with all digests right."""
     content = path.read_bytes()
-    checked, _ = journal.check(content, path)
-    book = checked.book
-    summary = ["summary", checked.ends[-1].number, sha256(checked.lines).hexdigest(), *book.stated()]
+    known = checked(path)
+    book = known.book
+    summary = ["summary", known.ends[-1].number, sha256(content[journal.FIRST :]).hexdigest(), *book.stated()]
     book.add_debit(Row(book.debits + 1, "default", "0.01", "0.0", "", "", TIME, "", None))
-    line, mark = journal.line_of(checked.ends[-1], [change(summary), *book.changes])
+    line, mark = journal.line_of(known.ends[-1], [change(summary), *book.changes])
     path.write_bytes(content + line)
     with path.open("r+b") as file:
         file.seek(mark.place())

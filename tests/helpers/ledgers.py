@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import FileIO
 from pathlib import Path
 
 from sparsedp.budget import journal
@@ -18,6 +19,12 @@ def small(path: Path) -> Ledger:
     ledger.spend(epsilon=0.25, dataset="other")
     ledger.spend(epsilon=0.25)
     return ledger
+
+
+def checked(path: Path, since: int | None = 1) -> journal.Checked:
+    """What a new process finds in a file."""
+    with FileIO(path) as file:
+        return journal.check(file, path, since=since)[0]
 
 
 def state(path: Path) -> tuple[list[Balance], list[Entry]]:

@@ -2,10 +2,10 @@
 
 Every use checks every byte, but not always in the same way:
 
-- What this process has checked before is kept in memory, and compared byte by byte.
-- Otherwise, the lines before the last summary are checked by one SHA-256 over all of them, which the
-  summary states; the lines from there on, one by one. The budgets, sums and kinds of debits are then
-  those of the summary: a process needs milliseconds for a ledger with 10⁵ debits, not seconds.
+- Lines that this process has checked before must have the same SHA-256, all together.
+- Otherwise, the lines before the last summary must have the SHA-256 that it states, and the lines
+  from there on are checked one by one. The budgets, sums and kinds of debits are then those of the
+  summary: a process needs milliseconds for a ledger with 10⁵ debits, not seconds.
 - Whoever asks for entries from before the last summary (`Ledger.entries`, `ledger show`) gets the
   full check: every line is read, and every summary must say what the lines before it say. The same
   happens if the quick check fails in any way, so what is refused does not depend on it.
@@ -18,9 +18,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +42,7 @@ DIGEST = 64
 # thousand kinds of debits, it is large.
 TAIL = 1 << 17
 TAIL_PER_SUMMARY = 5
+PIECE = 1 << 20  # of a file, at a time
 SUMMARY = b'[["summary",'  # within a text of JSON, the quotes would be escaped
 
 
@@ -66,7 +70,7 @@ STARTS = {version: Mark(0, FIRST, hashlib.sha256(head).hexdigest()) for version,
 class Checked:
     """Lines that were checked, the marks of the last ones, and what they say."""
 
-    lines: bytearray
+    seal: hashlib._Hash  # of all of them
     ends: list[Mark]
     book: Book
     summary: tuple[int, int] = (FIRST, FIRST)  # where the line of the last summary begins and ends
@@ -75,7 +79,7 @@ class Checked:
         """Add a line that was written."""
         if has_summary:
             self.summary = self.ends[-1].end, mark.end
-        self.lines += line
+        self.seal.update(line)
         self.ends.append(mark)
 
 
@@ -84,7 +88,7 @@ def due_summary(checked: Checked) -> list[Change]:
     (start, end), last = checked.summary, checked.ends[-1]
     if checked.book.version < SUMMARIES or last.end - start < max(TAIL, TAIL_PER_SUMMARY * (end - start)):
         return []
-    return [["summary", last.number, hashlib.sha256(checked.lines).hexdigest(), *checked.book.stated()]]
+    return [["summary", last.number, checked.seal.hexdigest(), *checked.book.stated()]]
 
 
 def line_of(last: Mark, changes: list[Change]) -> tuple[bytes, Mark]:
@@ -99,44 +103,47 @@ def _digest(before: str, text: bytes) -> str:
     return hashlib.sha256(before.encode() + text).hexdigest()
 
 
-def check(content: bytes, path: Path, known: Checked | None = None, since: int | None = 1) -> tuple[Checked, bool]:
-    """The contents of a file with all entries from the debit `since` on, and whether the mark of its
-    last whole line is in it.
+def check(file: FileIO, path: Path, known: Checked | None = None, since: int | None = 1) -> tuple[Checked, bool]:
+    """The contents of a file with all entries from the debit `since` on, and whether it ends with its
+    last whole line, whose mark is in it.
     """
-    versions = [version for version, head in HEADS.items() if content.startswith(head)]
+    start = _read(file, 0, FIRST)
+    versions = [version for version, head in HEADS.items() if start.startswith(head)]
     if not versions:
-        stated = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
+        stated = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", start)
         check_version(path, bool(stated), int(stated[1]) if stated else 0)
         raise DamageError("its head is not as it was written")
     version = versions[0]
-    marks = [mark for at in (1, 2) if (mark := _mark(content[at * BLOCK : (at + 1) * BLOCK], at))]
-    if known is not None and _continues(content, version, marks, known) and _reaches(known, since):
-        return _follow(content, marks, known)
+    marks = [mark for at in (1, 2) if (mark := _mark(start[at * BLOCK : (at + 1) * BLOCK], at))]
+    if known is not None and _reaches(known, since) and _continues(file, version, marks, known):
+        return _follow(file, marks, known)
     with suppress(DamageError):  # the full check says what is damaged
-        known = _summarised(content, version)
+        known = _summarised(file, version)
         if known is not None and _reaches(known, since):
-            return _follow(content, marks, known)
-    return _follow(content, marks, Checked(bytearray(), [STARTS[version]], Book(version)))
+            return _follow(file, marks, known)
+    return _follow(file, marks, Checked(hashlib.sha256(), [STARTS[version]], Book(version)))
 
 
-def _follow(content: bytes, marks: list[Mark], known: Checked) -> tuple[Checked, bool]:
+def _follow(file: FileIO, marks: list[Mark], known: Checked) -> tuple[Checked, bool]:
     """Check the lines after those that are known, and the marks."""
     texts: list[bytes] = []
     ends, last = known.ends, known.ends[-1]
-    before, hashed = hashlib.sha256(), FIRST  # all lines up to a summary
-    while (end := content.find(b"\n", last.end) + 1) > 0:
-        digest, text = content[last.end : last.end + DIGEST + 1], content[last.end + DIGEST + 1 : end - 1]
+    base, sealed = last.end, 0
+    rest = _read(file, base)
+    while (end := rest.find(b"\n", last.end - base) + 1) > 0:
+        start = last.end - base
+        digest, text = rest[start : start + DIGEST + 1], rest[start + DIGEST + 1 : end - 1]
         found = _digest(last.digest, text)
         if digest != f"{found} ".encode():
             break
         if text.startswith(SUMMARY):
-            before.update(memoryview(content)[hashed : last.end])
-            hashed = last.end
-            if not text.startswith(SUMMARY + f'{last.number},"{before.hexdigest()}",'.encode()):
+            known.seal.update(memoryview(rest)[sealed:start])
+            sealed = start
+            if not text.startswith(SUMMARY + f'{last.number},"{known.seal.hexdigest()}",'.encode()):
                 raise DamageError("a summary is of other lines")
-            known.summary = last.end, end
+            known.summary = last.end, base + end
         texts.append(text)
-        ends.append(last := Mark(last.number + 1, end, found))
+        ends.append(last := Mark(last.number + 1, base + end, found))
     first = ends[0].number
     if not marks or any(mark not in ends[max(0, mark.number - first) : mark.number - first + 1] for mark in marks):
         raise DamageError("its totals and debits are not those that were written")
@@ -149,39 +156,76 @@ def _follow(content: bytes, marks: list[Mark], known: Checked) -> tuple[Checked,
                 known.book.apply(change)
     except (ValueError, TypeError, RecursionError) as error:
         raise DamageError(str(error)) from error
-    known.lines += memoryview(content)[FIRST + len(known.lines) : last.end]
-    return known, newest == last.number
+    known.seal.update(memoryview(rest)[sealed : last.end - base])
+    return known, newest == last.number and base + len(rest) == last.end
 
 
-def _summarised(content: bytes, version: int) -> Checked | None:
-    """The lines before the last summary, as it states them; None if there is no summary. That its
-    digest is theirs is still to be checked.
+def _summarised(file: FileIO, version: int) -> Checked | None:
+    """The lines before the last summary, as it states them; None if there is no summary. That it has
+    their digest is still to be checked.
     """
-    at = content.rfind(b" " + SUMMARY, FIRST, content.rfind(b"\n") + 1) if version >= SUMMARIES else -1
+    if version < SUMMARIES:
+        return None
+    size = base = os.fstat(file.fileno()).st_size
+    window, at, end = TAIL, -1, b""
+    while at < 0 and base > FIRST:
+        window *= 4
+        base = max(FIRST, size - window)
+        end = _read(file, base)
+        at = end.rfind(b" " + SUMMARY, DIGEST, end.rfind(b"\n") + 1)
     if at < 0:
         return None
-    start, end = at - DIGEST, content.find(b"\n", at)
     try:
-        match json.loads(content[at + 1 : end]):
+        match json.loads(end[at + 1 : end.find(b"\n", at)]):
             case [[_, int(number), _, debits, datasets], *_]:
                 book = Book.of_summary(version, debits, datasets)
             case _:
                 raise ValueError("a summary is of another kind")
     except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError) as error:
         raise DamageError(str(error)) from error
-    before = content.rfind(b"\n", FIRST, start - 1) + 1 or FIRST
-    mark = Mark(number, start, content[before : before + DIGEST].decode(errors="replace"))
-    return Checked(bytearray(), [mark], book)
+    start = base + at - DIGEST
+    return Checked(_hashed(file, start), [Mark(number, start, _last_digest(file, start))], book)
+
+
+def _last_digest(file: FileIO, end: int) -> str:
+    """That of the line that ends here."""
+    window = 0
+    while True:
+        window = 4 * window + TAIL
+        start = max(FIRST, end - window)
+        lines = _read(file, start, end - start)
+        at = lines.rfind(b"\n", 0, -1) + 1
+        if at or start == FIRST:
+            return lines[at : at + DIGEST].decode(errors="replace")
 
 
 def _reaches(known: Checked, since: int | None) -> bool:
     return since is None or since > known.book.summarised
 
 
-def _continues(content: bytes, version: int, marks: list[Mark], known: Checked) -> bool:
+def _continues(file: FileIO, version: int, marks: list[Mark], known: Checked) -> bool:
     """Whether a file begins with lines that were checked before, and none of its marks is older."""
-    same = version == known.book.version and content.startswith(known.lines, FIRST)
-    return same and all(mark.number >= known.ends[0].number for mark in marks)
+    is_later = version == known.book.version and all(mark.number >= known.ends[0].number for mark in marks)
+    return is_later and _hashed(file, known.ends[-1].end).digest() == known.seal.digest()
+
+
+def _hashed(file: FileIO, end: int) -> hashlib._Hash:
+    """The SHA-256 of all lines that end before here, read in pieces: new memory takes longer."""
+    seal, piece, at = hashlib.sha256(), memoryview(bytearray(PIECE)), FIRST
+    file.seek(FIRST)
+    while read := file.readinto(piece[: max(0, end - at)]):
+        seal.update(piece[:read])
+        at += read
+    return seal
+
+
+def _read(file: FileIO, start: int, size: int = sys.maxsize) -> bytes:
+    """The bytes from here on, as many as there are."""
+    size = min(size, max(0, os.fstat(file.fileno()).st_size - start))
+    read = b""
+    while len(read) < size and (more := os.pread(file.fileno(), size - len(read), start + len(read))):
+        read = read + more if read else more
+    return read
 
 
 def _mark(block: bytes, at: int) -> Mark | None:

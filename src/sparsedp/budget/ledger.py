@@ -29,7 +29,7 @@ from typing import Any
 from ..errors import BudgetError, LedgerError, ParameterError
 from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
-from .accounting import LEAST_DELTA, check_available, event_of
+from .accounting import LEAST_DELTA, event_of
 from .balance import Balance, Outlook, most_that_fit
 from .book import ACCOUNTINGS, BASIC, EVENTS, OLDEST, PLD, VERSION, Book, Budget, Row, Tally
 from .kinds import LARGEST_EPSILON, Debit
@@ -98,10 +98,10 @@ class Ledger:
             The name of the data set.
         accounting
             "basic": debits add up. "pld": they are composed by their privacy loss distributions, so
-            more of them fit; needs a δ of at least 1e-10 and the extra `accounting`, and assumes that
-            no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts,
-            keep_keys) is chosen by what earlier releases of the data set published. Which rows and
-            columns are released may be.
+            more of them fit; needs a δ of at least 1e-10, and assumes that no parameter of a release
+            (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts, keep_keys) is chosen by
+            what earlier releases of the data set published. Which rows and columns are released may
+            be.
         per
             "day", "week" or "month": the total is for each calendar period (UTC), and a new period
             gives a new budget. The guarantee is then for the releases of one period, not for all.
@@ -130,9 +130,7 @@ class Ledger:
         debit up again.
         """
         ledger = cls(Path(path).absolute(), _seconds(timeout))
-        with ledger._transaction() as book:
-            if any(budget.accounting == PLD for budget in book.budgets.values()):
-                check_available()
+        with ledger._transaction():
             return ledger
 
     def spend(
@@ -195,7 +193,6 @@ class Ledger:
                 return
         if accounting != PLD:
             raise ParameterError(f"accounting must be 'pld', got {accounting!r}; a ledger cannot go back to 'basic'")
-        check_available()
         with self._transaction() as book:  # refuses before a file is converted
             self._check_upgrade(book, name)
         with self._transaction(write=True, renew=VERSION) as book:
@@ -262,10 +259,7 @@ class Ledger:
 
     def _budget(self, book: Book, name: str, now: str) -> tuple[Budget, Tally]:
         """A budget and what was debited to it in the period of now."""
-        budget = self._known(book, name)
-        if budget.accounting == PLD:
-            check_available()
-        return budget, book.tally(name, now)
+        return self._known(book, name), book.tally(name, now)
 
     def _check(self, book: Book, name: str, debit: Debit, now: str) -> None:
         budget, tally = self._budget(book, name, now)
@@ -336,7 +330,6 @@ def _check_accounting(accounting: str, epsilon: float, delta: float) -> None:
         raise ParameterError(
             f"epsilon must be at most {LARGEST_EPSILON:g} with accounting='pld', got {epsilon}; use less, or 'basic'"
         )
-    check_available()
 
 
 def _delta(delta: float) -> float:

@@ -119,14 +119,9 @@ def on_grid(losses: Floats, masses: Floats, step: float, tail: float) -> tuple[i
     `tail` each is moved: up to the first multiple, and to infinity.
     """
     order = np.argsort(losses)
-    losses, masses = losses[order], masses[order]
-    first = int(np.searchsorted(np.cumsum(masses), tail, "right"))
-    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), tail, "right"))
-    first, last = min(first, len(masses) - 1), max(last, first + 1)
-    lowest, above = masses[:first].sum(), float(masses[last:].sum())
-    nudge = NUDGE * float(np.abs(losses).max())
-    losses, masses = losses[first:last] + nudge, masses[first:last].copy()
-    masses[0] += lowest
+    losses = losses[order]
+    first, masses, above = cut_tails(masses[order], tail)
+    losses = losses[first : first + len(masses)] + NUDGE * max(abs(losses[0]), abs(losses[-1]))
     below = np.floor(losses / step)  # exact: the step is a power of two
     upper = np.expm1(below * step - losses) / math.expm1(-step)
     upper = np.minimum(1.0, upper * (1 + NUDGE) + NUDGE)
@@ -137,3 +132,16 @@ def on_grid(losses: Floats, masses: Floats, step: float, tail: float) -> tuple[i
     placed += np.bincount(at - lower, masses * (1 - upper), size)
     placed += np.bincount(at - lower + 1, masses * upper, size)
     return lower, placed * (1 + 1e-11), above * (1 + 1e-11)
+
+
+def cut_tails(masses: Floats, tail: float) -> tuple[int, Floats, float]:
+    """Masses without both tails, of at most `tail` each: where they begin, with the lower tail moved
+    up to the first of them; and the upper tail, which is for infinity.
+    """
+    first = int(np.searchsorted(np.cumsum(masses), tail, "right"))
+    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), tail, "right"))
+    first = min(first, len(masses) - 1)
+    last = max(last, first + 1)
+    kept = masses[first:last].copy()
+    kept[0] += masses[:first].sum()
+    return first, kept, float(masses[last:].sum())

@@ -25,8 +25,7 @@ the lock is on the file itself, whatever its name.
   several hard links is refused; symbolic links are followed.
 - Local: locks keep processes apart, and network file systems often only pretend to lock.
 
-Every use checks every byte (`journal.py` says how, and how it is quick); what this process has checked
-before is kept in memory.
+Every use checks every byte; `journal.py` says how.
 
 Ledgers of version 1 are SQLite files. They are read unchanged, by SQLite, and converted to this
 format, all or nothing, before the first change, so no SQLite journal can take back a debit that was
@@ -109,11 +108,11 @@ def transaction(
     exception. Files of versions before `renew` are converted first. The book has all entries from the
     debit `since` on; without it, perhaps only the last ones.
     """
-    with _alone(path, timeout), _opened(path, timeout, write, renew) as (file, content):
-        if content.startswith(SQLITE):
+    with _alone(path, timeout), _opened(path, timeout, write, renew) as (file, is_sqlite):
+        if is_sqlite:
             yield of_sqlite(path, timeout)
             return
-        checked, is_marked = check(content, path, _checked.pop(path, None), since)
+        checked, is_clean = check(file, path, _checked.pop(path, None), since)
         book, mark = checked.book, checked.ends[-1]
         summary = due_summary(checked) if write else []
         try:
@@ -124,7 +123,7 @@ def transaction(
             raise
         if book.changes:
             line, new = line_of(mark, summary + book.changes)
-            _commit(file, mark, is_marked and len(content) == mark.end, line, new)
+            _commit(file, mark, is_clean, line, new)
             checked.append(line, new, bool(summary))
             book.changes.clear()
         _keep(path, checked)
@@ -165,9 +164,9 @@ def _alone(path: Path, timeout: float) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path, timeout: float, write: bool, renew: int) -> Iterator[tuple[FileIO, bytes]]:
-    """An existing file, locked, with this name and no other, and its contents; version 1 only for
-    reading.
+def _opened(path: Path, timeout: float, write: bool, renew: int) -> Iterator[tuple[FileIO, bool]]:
+    """An existing file, locked, with this name and no other, and whether it is of version 1, which is
+    only for reading.
     """
     end = time.monotonic() + timeout
     with explained(path, timeout, write):
@@ -185,15 +184,12 @@ def _opened(path: Path, timeout: float, write: bool, renew: int) -> Iterator[tup
                     continue
                 _check_names(path, file)
                 start = file.read(BLOCK)
-                versions = [version for version, head in HEADS.items() if start == head]
-                is_old = start.startswith(SQLITE) or any(version < renew for version in versions)
-                if versions:  # anything else may be large
-                    file.seek(0)
-                content = file.readall() if versions else start
+                is_sqlite = start.startswith(SQLITE)
+                is_old = is_sqlite or any(start == head for version, head in HEADS.items() if version < renew)
                 if not (write and is_old):
-                    yield file, content
+                    yield file, is_sqlite
                     return
-                _convert(path, file, content, timeout)
+                _convert(path, file, is_sqlite, timeout)
 
 
 def _missing(path: Path) -> FileNotFoundError:
@@ -258,10 +254,9 @@ def _sync(file: FileIO) -> None:
         fcntl.fcntl(file, _FULL_SYNC)
 
 
-def _convert(path: Path, file: FileIO, content: bytes, timeout: float) -> None:
+def _convert(path: Path, file: FileIO, is_sqlite: bool, timeout: float) -> None:
     """Replace a locked file of an older version by a file of the newest."""
-    is_sqlite = content.startswith(SQLITE)
-    book = of_sqlite(path, timeout, close=True) if is_sqlite else check(content, path)[0].book
+    book = of_sqlite(path, timeout, close=True) if is_sqlite else check(file, path)[0].book
     about, real = os.fstat(file.fileno()), path.resolve()
     with _hidden(real, list(book.all_changes())) as (temporary, new):
         try:
