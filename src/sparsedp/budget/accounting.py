@@ -26,7 +26,7 @@ POINTS = 1 << 15  # of the grid, about; half of them for many groups, whose loss
 MANY = 24  # from so many groups on, pure ones are merged, and their composition is kept
 _ADDED = 0.004  # of the variance: what merging groups may add
 _TAILS, _ERRORS = 1e-5, 1e-3  # shares of δ: for what transforms cut off, and for their errors
-_BUNCH = 8  # measures that are multiplied at a time: more take longer transforms, fewer take more of them
+_BUNCH = 4  # measures that are multiplied at a time
 _LEAST_REACH = 1e-30
 _OFF = 4  # how much finer or coarser a grid may be than that for all debits
 
@@ -198,7 +198,7 @@ def _merged(pure: Counter[float]) -> dict[float, int]:
     """Pure releases by ε; of many, those with nearly the same ε count as the largest of them."""
     if len(pure) <= MANY:
         return dict(pure)
-    most = _ADDED / 128 * sum(times * epsilon**2 for epsilon, times in pure.items())
+    most = _ADDED / 64 * sum(times * epsilon**2 for epsilon, times in pure.items())
     merged: dict[float, int] = {}
     head, added = math.inf, math.inf
     for epsilon in sorted(pure, reverse=True):

@@ -73,8 +73,9 @@ class Composed:
     def delta_at(self, epsilon: float) -> float:
         """The δ at this ε, rounded up: E[(1 - e^(ε - l))₊], and what is at infinity."""
         below = epsilon * (1 - NUDGE)  # a float may be above the decimal that it stands for
-        first = max(0, math.floor(below / self.step) + 1 - self.lower)
-        losses = np.arange(self.lower + first, self.lower + len(self.masses)) * self.step
+        end = self.lower + len(self.masses)
+        first = max(0, math.floor(min(below / self.step, end)) + 1 - self.lower)
+        losses = np.arange(self.lower + first, end) * self.step
         inside = float((-np.expm1(below - losses) * self.masses[first:]).sum())
         return GUARD * (inside + self.infinite + self.error)
 

@@ -311,7 +311,9 @@ def _check_new(book: Book, name: str, path: str | os.PathLike[str]) -> None:
 
 def _wait(per: str, period: str, now: str) -> str:
     """Until when to wait for a new budget, which is longer if the clock was set back."""
-    words = f"wait for the next {per}, which begins on {day_after(period, per)} (UTC)"
+    following = day_after(period, per)
+    begins = f"begins on {following} (UTC)" if following else "never begins"
+    words = f"wait for the next {per}, which {begins}"
     today = period_of(now, per)
     return words if today == period else f"{words}: the clock says {today}, but the ledger has reached {period} already"
 
