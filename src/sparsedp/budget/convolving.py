@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.fft import irfft, rfft
 
 from ..privacy.composition import GUARD
 from .losses import NUDGE, Floats, Gaussian, Pure, cut_tails, on_grid
@@ -56,10 +57,10 @@ class Composed:
         """
         size = sum(len(part.masses) - 1 for part in parts) + 1
         length = next(length for length in _LENGTHS if length >= size)
-        spectrum = np.fft.rfft(parts[0].masses, length)
+        spectrum = rfft(parts[0].masses, length)
         for part in parts[1:]:
-            spectrum *= np.fft.rfft(part.masses, length)
-        masses = np.maximum(np.fft.irfft(spectrum, length)[:size], 0.0)
+            spectrum *= rfft(part.masses, length)
+        masses = np.maximum(irfft(spectrum, length)[:size], 0.0)
         most = [part.mass + part.error for part in parts]
         others = [GUARD * math.prod(most) / own for own in most]  # of each part
         norms = [part.norm * mass for part, mass in zip(parts, others, strict=True)]
