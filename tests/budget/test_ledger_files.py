@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ledgers import small, state
-from sparsedp.budget import store
+from ledgers import checked, small, state
+from sparsedp.budget import journal, store
 from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import LedgerError
 
@@ -59,13 +59,13 @@ def test_other_files_are_refused_and_left_as_they_are(path: Path, kind: str) -> 
 
 def test_a_newer_version_is_refused(path: Path) -> None:
     small(path)
-    path.write_bytes(path.read_bytes().replace(b"version 3", b"version 4", 1))
-    with pytest.raises(LedgerError, match="must have version 3 or older, got 4; use a newer sparsedp"):
+    path.write_bytes(path.read_bytes().replace(b"version 4", b"version 5", 1))
+    with pytest.raises(LedgerError, match="must have version 4 or older, got 5; use a newer sparsedp"):
         Ledger.open(path)
 
 
 def lines(path: Path) -> list[bytes]:
-    return path.read_bytes()[store.FIRST :].splitlines(keepends=True)
+    return path.read_bytes()[journal.FIRST :].splitlines(keepends=True)
 
 
 EDITS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
@@ -85,7 +85,7 @@ EDITS: dict[str, Callable[[list[bytes]], list[bytes]]] = {
 def test_lines_are_as_they_were_written(path: Path, edit: str) -> None:
     """Catches digests that do not depend on earlier lines, and marks that are not compared."""
     ledger = small(path)
-    path.write_bytes(path.read_bytes()[: store.FIRST] + b"".join(EDITS[edit](lines(path))))
+    path.write_bytes(path.read_bytes()[: journal.FIRST] + b"".join(EDITS[edit](lines(path))))
     before = path.read_bytes()
     for use in (lambda: Ledger.open(path), lambda: ledger.spend(epsilon=0.01), ledger.datasets, ledger.entries):
         with pytest.raises(
@@ -114,8 +114,7 @@ def test_lines_are_as_they_were_written(path: Path, edit: str) -> None:
 def test_a_line_that_says_what_no_ledger_says_is_refused(path: Path, changes: Any) -> None:
     small(path)
     content = path.read_bytes()
-    checked, _ = store._check(content, path)
-    line, _ = store._line(checked.ends[-1], changes)
+    line, _ = journal.line_of(checked(path).ends[-1], changes)
     path.write_bytes(content + line)
     with pytest.raises(LedgerError, match="is not a ledger, or is damaged"):
         Ledger.open(path)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -304,6 +305,15 @@ def test_a_ledger_is_upgraded_by_one_command(visits: Path) -> None:
     assert json.loads(run("ledger", "show", "b.db", "--json").stdout)["datasets"][0]["accounting"] == "pld"
     assert "--delta must be at least" in run("ledger", "create", "c.db", "-e", 1, "--accounting", "pld", code=2).stderr
     assert not Path("c.db").exists()
+
+
+@pytest.mark.usefixtures("visits")
+def test_a_ledger_of_an_older_version_is_brought_to_the_newest_one() -> None:
+    shutil.copy(Path(__file__).parents[1] / "golden" / "ledgers" / "version-3.db", "old.db")
+    before = run("ledger", "show", "old.db").stdout
+    assert "newest format, with every debit" in run("ledger", "upgrade", "old.db").stderr
+    assert Path("old.db").read_bytes().startswith(b"sparsedp ledger, version 4\n")
+    assert run("ledger", "show", "old.db").stdout == before
 
 
 @pytest.mark.usefixtures("visits")

@@ -194,6 +194,25 @@ def test_far_times_are_refused_with_their_row(kind: pa.DataType, number: int, ke
         assert len(sparsedp.count(table.slice(0, 1), key="k", key_type=key_type).units) == 1
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("statistics", [True, False])
+@pytest.mark.parametrize("number", [10**17, -(10**17), (1 << 63) - 1, -(1 << 63)])
+def test_far_times_of_parquet_files_are_refused_with_their_row(
+    tmp_path: Path, zone: str | None, statistics: bool, number: int
+) -> None:
+    """DuckDB reads milliseconds as microseconds, and says no row. Rows are counted over all files."""
+    kind = pa.timestamp("ms", zone)
+    near = pa.table({"k": pa.array([0, None, 10**13], kind), "p": ["a", "b", "c"]})
+    far = pa.table({"k": pa.array([5, None, 7, number], kind), "p": ["a", "b", "c", "d"]})
+    for name, table in {"a": near, "b": far}.items():
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=2, write_statistics=statistics)
+    for key_type in ("as stored", "date", "timestamp[s]" if zone is None else "timestamp[s, UTC]"):
+        with pytest.raises(InputError, match=r"column 'k' is infinite or out of range, first in row 7; fix the table"):
+            sparsedp.count(str(tmp_path / "*.parquet"), key=["k", "p"], key_type=[key_type, "text"], nulls="drop")
+    assert len(sparsedp.count(str(tmp_path / "*.parquet"), key="p").units) == 4
+    assert len(sparsedp.count(tmp_path / "a.parquet", key=["k", "p"], nulls="drop").units) == 2
+
+
 def test_extension_types_are_not_counted_by_what_they_store() -> None:
     periods = pd.DataFrame({"k": pd.period_range("2024-01", periods=2, freq="M"), "p": [1, 2]})
     table = pa.table({"k": pa.array(periods["k"].array), "p": [1, 2]})

@@ -23,7 +23,7 @@ import sparsedp
 from faults import HANGS, ending_of_child, in_child
 from releases import answers, make
 from sparsedp import FormatError, LedgerError, Release, SpentError
-from sparsedp.budget import store
+from sparsedp.budget import journal, store
 from sparsedp.budget.ledger import Ledger
 from sparsedp.mechanisms import Plan
 from sparsedp.privacy.randomness import Randomness
@@ -240,7 +240,7 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
     ledger = Ledger.create(tmp_path / "ledger.db", epsilon=1, timeout=HANGS)
     inside, leave = threading.Event(), threading.Event()
     done: list[str] = []
-    check = store._check
+    check = journal.check
 
     def slowly_in_threads(*arguments: Any) -> Any:
         checked = check(*arguments)
@@ -262,7 +262,7 @@ def test_a_fork_waits_for_threads_that_use_a_ledger(tmp_path: Path, monkeypatch:
             other.join()
             leave.clear()
 
-    monkeypatch.setattr(store, "_check", slowly_in_threads)
+    monkeypatch.setattr(store, "check", slowly_in_threads)
     seconds = 0.2
     in_fork = while_a_thread_looks(lambda: in_child(lambda: (list(done), ledger.spend(epsilon=1).id)))
     assert in_fork == (["looked"], 1)

@@ -1,9 +1,9 @@
 """What releases cost together, by their privacy loss distributions: upper bounds only.
 
 Debits with the same numbers are one group with a measure of its own in closed form
-(`losses.py`); groups are composed by `dp-accounting`, whose transforms are charged their rounding
-errors. Nothing here draws on how debits were ordered. Proof: docs/privacy.md, "Accounting over
-releases". Exact test: tests/budget/test_accounting.py.
+(`losses.py`); groups are composed by transforms, which are charged their rounding errors
+(`convolving.py`). Proof: docs/privacy.md, "Accounting over releases". Exact test:
+tests/budget/test_accounting.py.
 """
 
 from __future__ import annotations
@@ -11,47 +11,27 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache, reduce
-from importlib.util import find_spec
-from typing import Any, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
-from ..errors import LedgerError, MissingDependencyError
-from ..privacy.composition import GUARD
+from ..errors import LedgerError
 from ..privacy.events import DECIDES, GaussianEvent
-from .losses import NONE, NUDGE, Gaussian, Pure, Spread, on_grid
+from .convolving import Composed
+from .kinds import LARGEST_EPSILON, MOST_LAWS, Debit, Kinds
+from .losses import NONE, NUDGE, Gaussian, Pure, Spread
 
 LEAST_DELTA = 1e-10  # below, the rounding errors of transforms would take too large a share
-LARGEST_EPSILON = 1e100  # above, squares and sums may be too large for floats, and debits add up
-POINTS = 1 << 15  # of the grid, about
+POINTS = 1 << 15  # of the grid, about; half of them for many groups, whose losses are finer together
 MANY = 24  # from so many groups on, pure ones are merged, and their composition is kept
-MOST_LAWS = 64  # of Gaussian noise; others count by their ε and δ
 _ADDED = 0.004  # of the variance: what merging groups may add
 _TAILS, _ERRORS = 1e-5, 1e-3  # shares of δ: for what transforms cut off, and for their errors
+_BUNCH = 4  # measures that are multiplied at a time
 _LEAST_REACH = 1e-30
 _OFF = 4  # how much finer or coarser a grid may be than that for all debits
-# A transform of N numbers has at most this many roundings for each halving of N, per output.
-_ROUNDINGS, _UNIT = 10, 2.0**-53
-
-
-class Debit(NamedTuple):
-    """What a release lost: ε and δ as decimals, and the event that says more, or an empty text."""
-
-    epsilon: str
-    delta: str
-    event: str
 
 
 Group: TypeAlias = Pure | Gaussian
-
-
-def check_available() -> None:
-    """`MissingDependencyError` unless the package for composing is there."""
-    if find_spec("dp_accounting") is None:
-        raise MissingDependencyError(
-            "accounting by privacy loss distributions needs dp-accounting: pip install 'sparsedp[accounting]'"
-        )
 
 
 @lru_cache(maxsize=256)
@@ -65,56 +45,6 @@ def event_of(debit: Debit) -> GaussianEvent | None:
             f"an event must state at least ε = {debit.epsilon}, δ = {debit.delta} of its release, got {debit.event!r}"
         )
     return event
-
-
-@dataclass(frozen=True)
-class Composed:
-    """A measure of losses on a grid, whose true masses differ by at most `error` in all."""
-
-    pmf: Any  # of dp-accounting
-    mass: float  # in all, at least 1
-    norm: float  # the root of the sum of their squares
-    cut: float  # what was moved to infinity
-    error: float
-
-    @classmethod
-    def of(cls, group: Group, step: float, tail: float) -> Composed:
-        """The measure of a group."""
-        from dp_accounting.pld.pld_pmf import DensePLDPmf
-
-        losses, masses, missing = group.losses()
-        lower, placed, above = on_grid(losses, masses, step, tail)
-        pmf = DensePLDPmf(step, lower, placed, above + missing, True)
-        mass, norm = float(placed.sum()), math.sqrt(float((placed**2).sum()))
-        return cls(pmf, max(1.0, GUARD * mass), GUARD * norm, above + missing, 0.0)
-
-    def then(self, other: Composed, tail: float) -> Composed:
-        """Both together. The error is that of three transforms (Higham 2002, Theorem 24.2)."""
-        pmf = self.pmf.compose(other.pmf, tail)
-        size = self.pmf.size + other.pmf.size
-        norm = GUARD * min(self.mass * other.norm, self.norm * other.mass)
-        transforms = self.mass * other.norm + self.norm * other.mass + norm
-        made = math.sqrt(size) * _ROUNDINGS * _UNIT * math.ceil(math.log2(size) + 1) * transforms
-        error = GUARD * (self.error * other.mass + other.error * self.mass + made)
-        return Composed(pmf, GUARD * self.mass * other.mass, norm, self.cut + other.cut + tail, error)
-
-    @property
-    def _factor(self) -> float:
-        """dp-accounting composes what is at infinity as if all masses were 1 in all."""
-        return GUARD * self.mass * (1 + 2 * self.cut)
-
-    def delta_at(self, epsilon: float) -> float:
-        """The δ at this ε, rounded up."""
-        below = epsilon * (1 - NUDGE)  # a float may be above the decimal that it stands for
-        return float(self._factor * self.pmf.get_delta_for_epsilon(below) + GUARD * self.error)
-
-    def epsilon_at(self, delta: float) -> float:
-        """An ε whose δ is at most this; infinite if there is none."""
-        least = (delta - GUARD * self.error) / self._factor
-        epsilon = float(self.pmf.get_epsilon_for_delta(least)) if least > 0 else math.inf
-        while epsilon < math.inf and self.delta_at(epsilon) > delta:
-            epsilon = epsilon * (1 + 1e-9) + 1e-12
-        return epsilon
 
 
 class Together(NamedTuple):
@@ -133,12 +63,13 @@ class Together(NamedTuple):
         if not groups:
             return cls(None, 1.0, plain, decided)
         spread = _spread(groups)
-        step, tail = _step(spread, delta), _TAILS * delta / (2 * len(groups))
+        points = POINTS if len(groups) <= MANY else POINTS // 2
+        step, tail = _step(spread, delta, points), _TAILS * delta / (2 * len(groups))
         each = [Composed.of(group, step, tail) for group in groups]
         while len(each) > 1:
-            each.sort(key=lambda losses: int(losses.pmf.size))  # most transforms are short then
-            pairs = [each[at : at + 2] for at in range(0, len(each), 2)]
-            each = [reduce(lambda first, second: first.then(second, tail), pair) for pair in pairs]
+            each.sort(key=lambda losses: losses.masses.size)  # most transforms are short then
+            bunches = [each[at : at + _BUNCH] for at in range(0, len(each), _BUNCH)]
+            each = [Composed.product(bunch, tail) for bunch in bunches]
         return cls(each[0], step, plain, decided, spread)
 
     def then(self, debits: Counter[Debit], delta: float) -> Together | None:
@@ -151,7 +82,7 @@ class Together(NamedTuple):
             return None
         for group in groups:
             more = Composed.of(group, self.step, tail)
-            losses = more if losses is None else losses.then(more, tail)
+            losses = more if losses is None else Composed.product([losses, more], tail)
         return Together(losses, self.step, self.plain + plain, self.decided + decided, spread)
 
     @property
@@ -183,9 +114,9 @@ class Together(NamedTuple):
 class Composition:
     """The debits of one budget, and what they cost together."""
 
-    def __init__(self, delta: float) -> None:
+    def __init__(self, delta: float, kinds: Kinds | None = None) -> None:
         self.delta = delta
-        self.debits: Counter[Debit] = Counter()
+        self.kinds = Kinds() if kinds is None else kinds
         # Of many different debits: what all but the last ones cost, and what they cost with one more.
         self._kept: Together | None = None
         self._most_error = 0.0  # of what is kept: it grows with every debit
@@ -194,29 +125,30 @@ class Composition:
 
     def add(self, debit: Debit) -> None:
         """Add a debit."""
-        self.debits[debit] += 1
+        kind = self.kinds.add(debit)
         if self._tried is not None and self._tried[0] == debit:
             self._kept = self._tried[1]
         elif self._kept is not None:
-            self._last[debit] += 1
+            self._last[kind] += 1
         self._tried = None
 
     def together(self, more: Debit | None = None, times: int = 1) -> Together:
         """All debits, and more of one kind."""
         added = Counter() if more is None else Counter({more: times})
-        if len(self.debits) + len(added) <= MANY:
-            return Together.of(self.debits + added, self.delta)
+        debits = self.kinds.counts
+        if len(debits) + len(added) <= MANY:
+            return Together.of(debits + added, self.delta)
         kept = self._kept if len(self._last) <= MANY else None
         if kept is not None and self._last:
             kept = kept.then(self._last, self.delta)
         if kept is None or kept.error > self._most_error:
-            kept = Together.of(self.debits, self.delta)
+            kept = Together.of(debits, self.delta)
             self._most_error = max(_ERRORS * self.delta, 2 * kept.error)
         self._kept = kept
         self._last.clear()
         if more is None:
             return kept
-        together = kept.then(added, self.delta) or Together.of(self.debits + added, self.delta)
+        together = kept.then(added, self.delta) or Together.of(debits + added, self.delta)
         self._tried = (more, together) if times == 1 else None
         return together
 
@@ -226,28 +158,30 @@ def _spread(groups: Iterable[Group], before: Spread = NONE) -> Spread:
     return Spread(*map(sum, zip(before, *(group.spread for group in groups), strict=True)))
 
 
-def _step(spread: Spread, delta: float) -> float:
-    """A power of two, such that the losses that matter have about `POINTS` multiples of it."""
+def _step(spread: Spread, delta: float, points: int = POINTS) -> float:
+    """A power of two, such that the losses that matter have about so many multiples of it."""
     reach = min(math.sqrt(2 * spread.variance * math.log(1 / (_TAILS * delta))), spread.largest)
     reach = max(reach, _LEAST_REACH)
-    return 2.0 ** math.ceil(math.log2(2 * reach / POINTS))
+    return 2.0 ** math.ceil(math.log2(2 * reach / points))
 
 
 def _grouped(debits: Counter[Debit]) -> tuple[list[Group], Fraction, Fraction]:
     """Groups of debits with the same losses, and the δ's and ε's that add up beside them."""
-    plain = decided = Fraction(0)
     pure: Counter[float] = Counter()
+    deltas: Counter[str] = Counter()
+    decided = Fraction(0)
     laws: dict[GaussianEvent, Counter[Debit]] = {}
     for debit, times in debits.most_common():
         event = event_of(debit)
         if debit.event == DECIDES or float(debit.epsilon) > LARGEST_EPSILON:
             decided += Fraction(debit.epsilon) * times
-            plain += Fraction(debit.delta) * times
+            deltas[debit.delta] += times
         elif event is not None and (event in laws or len(laws) < MOST_LAWS):
             laws.setdefault(event, Counter())[debit] += times
         else:
             pure[float(debit.epsilon)] += times
-            plain += Fraction(debit.delta) * times
+            deltas[debit.delta] += times
+    plain = sum((Fraction(delta) * times for delta, times in deltas.items()), Fraction(0))
     groups: list[Group] = []
     for event, same in laws.items():
         group = Gaussian(event, same.total())
@@ -264,7 +198,7 @@ def _merged(pure: Counter[float]) -> dict[float, int]:
     """Pure releases by ε; of many, those with nearly the same ε count as the largest of them."""
     if len(pure) <= MANY:
         return dict(pure)
-    most = _ADDED / 128 * sum(times * epsilon**2 for epsilon, times in pure.items())
+    most = _ADDED / 64 * sum(times * epsilon**2 for epsilon, times in pure.items())
     merged: dict[float, int] = {}
     head, added = math.inf, math.inf
     for epsilon in sorted(pure, reverse=True):

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .accounting import Debit
 from .book import PLD, Budget, Tally
+from .kinds import Debit
 
 MOST_PLANNED = 1_000_000
 
@@ -62,7 +62,7 @@ class Balance:
             budget.per or None,
             tally.period or None,
             composed,
-            tally.debits.debits.total(),
+            tally.releases,
         )
 
 

@@ -1,26 +1,29 @@
-"""The contents of a ledger: budgets and entries, the changes that make them, and running sums."""
+"""The contents of a ledger: budgets and entries, the changes that make them, running sums, and
+summaries of all of it, from which a book can go on without the entries before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Context, Decimal, Inexact, InvalidOperation, Overflow
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import LedgerError
 from ..privacy.events import DECIDES, GaussianEvent
-from .accounting import Composition, Debit
+from .accounting import Composition
+from .kinds import EXACT, Debit, Kinds
 from .periods import PERIODS, period_of
 
-VERSION = 3
+VERSION = 4
+SUMMARIES = 4  # the first version that has them
+EVENTS = 3  # and the kinds of budgets
 OLDEST = 2  # of files of this format
 BASIC, PLD = ACCOUNTINGS = ("basic", "pld")
 SUGGESTION = "suggest"  # the mechanism of debits that decide
 Change: TypeAlias = list[Any]
-
-_EXACT = Context(prec=2000, traps=[Inexact, InvalidOperation, Overflow])  # the digits of all floats
 
 
 class DamageError(Exception):
@@ -64,11 +67,13 @@ class Tally:
     debits: Composition
     epsilon: Decimal = Decimal(0)
     delta: Decimal = Decimal(0)
+    releases: int = 0
 
     def add(self, debit: Debit) -> None:
         """Add a debit."""
-        self.epsilon = _EXACT.add(self.epsilon, Decimal(debit.epsilon))
-        self.delta = _EXACT.add(self.delta, Decimal(debit.delta))
+        self.epsilon = EXACT.add(self.epsilon, Decimal(debit.epsilon))
+        self.delta = EXACT.add(self.delta, Decimal(debit.delta))
+        self.releases += 1
         self.debits.add(debit)
 
     def fits(self, budget: Budget, more: Debit, times: int = 1) -> bool:
@@ -85,13 +90,23 @@ class Tally:
 
 @dataclass
 class Book:
-    """The contents of a ledger: budgets by data set, debits by number, and the changes to commit."""
+    """The contents of a ledger: budgets by data set, debits by number, and the changes to commit.
+
+    A book that was continued from a summary has no entries of debits before it.
+    """
 
     version: int = VERSION
     budgets: dict[str, Budget] = field(default_factory=dict)
     entries: dict[int, Row] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)  # of the latest period of each data set
+    last: dict[str, tuple[Debit, str]] = field(default_factory=dict)  # debit and mechanism, by data set
+    summarised: int = 0  # debits without entries
+
+    @property
+    def debits(self) -> int:
+        """How many there are."""
+        return self.summarised + len(self.entries)
 
     def change(self, *change: Any) -> None:
         """Add a change to commit: a new budget, a debit, what was released for a debit, or another
@@ -106,28 +121,57 @@ class Book:
 
     def add_debit(self, row: Row) -> None:
         """Add a debit to commit, with its event if there is one; files of version 2 have none."""
-        self.change("debit", *(row[:-1] if row.event and self.version > OLDEST else row[:-2]))
+        self.change("debit", *(row[:-1] if row.event and self.version >= EVENTS else row[:-2]))
 
     def apply(self, change: Change) -> None:
         """Apply a change, or `ValueError`: budgets are made once, debits are numbered in order and
-        finished once.
+        finished once, and a summary says what the changes before it say.
         """
-        new = self.version > OLDEST
+        new = self.version >= EVENTS
         match change:
             case ["debit", int(id), str(dataset), *fields] if (
-                id == len(self.entries) + 1 and dataset in self.budgets and len(fields) in (5, 6)[: 1 + new]
+                id == self.debits + 1 and dataset in self.budgets and len(fields) in (5, 6)[: 1 + new]
             ):
                 self._debit(Row._make([id, dataset, *_texts(fields), *([""] if len(fields) == 5 else []), None]))
             case ["budget", str(dataset), *fields] if dataset not in self.budgets and len(fields) in (3, 5)[: 1 + new]:
                 self._open(dataset, Budget(*_texts(fields)))
             case ["released", int(id), str(text)] if id in self.entries and self.entries[id].released is None:
                 self.entries[id] = self.entries[id]._replace(released=text)
+            case ["released", int(id), str()] if 0 < id <= self.summarised:
+                pass  # of a debit before the summary: only whoever reads all entries needs it
             case ["accounting", str(dataset), "pld", str()] if (
                 new and dataset in self.budgets and self.budgets[dataset].accounting == BASIC
             ):
                 self.budgets[dataset] = self.budgets[dataset]._replace(accounting=PLD)
+            case ["summary", int(), str(), *stated] if self.version >= SUMMARIES and stated == self.stated():
+                pass
             case _:
                 raise ValueError("it holds something that is neither a budget nor a debit")
+
+    def stated(self) -> list[Any]:
+        """What a summary says: the number of debits, and for each data set its budget, its last
+        debit, and what was debited in its latest period.
+        """
+        datasets: list[Any] = []
+        for name, tally in self.tallies.items():
+            debit, mechanism = self.last.get(name, (None, ""))
+            sums = [tally.period, str(tally.epsilon), str(tally.delta), tally.releases, *tally.debits.kinds.stated()]
+            datasets.append([name, list(self.budgets[name]), [*debit, mechanism] if debit else [], sums])
+        return [self.debits, datasets]
+
+    @classmethod
+    def of_summary(cls, version: int, debits: int, datasets: list[Any]) -> Book:
+        """The book that a summary speaks of, without entries. What is wrong with it makes any kind
+        of error, or a book that says something else.
+        """
+        book = cls(version, summarised=debits)
+        for name, budget, last, (period, epsilon, delta, releases, bits, counts) in datasets:
+            book._open(name, Budget(*_texts(budget)))
+            if last:
+                book.last[name] = (Debit(*_texts(last[:3])), last[3])
+            debits_of = Composition(float(budget[1]), Kinds.read(bits, counts))
+            book.tallies[name] = Tally(period, debits_of, Decimal(epsilon), Decimal(delta), releases)
+        return book
 
     def all_changes(self) -> Iterator[Change]:
         """The changes that make a file of the newest version with the same contents."""
@@ -158,13 +202,14 @@ class Book:
 
     def _debit(self, row: Row) -> None:
         tally, debit = self.tally(row.dataset, row.time), row.debit
-        if debit not in tally.debits.debits:  # most are like others
+        if debit not in tally.debits.kinds.counts:  # most are like others
             if not 0 <= _amount(debit.delta) < 1 or not _amount(debit.epsilon):
                 raise ValueError("it has a debit that is out of range")
             if debit.event not in ("", DECIDES):
                 GaussianEvent.read(debit.event)
         tally.add(debit)
         self.tallies[row.dataset] = tally
+        self.last[row.dataset] = (debit, row.mechanism)
         self.entries[row.id] = row
 
 

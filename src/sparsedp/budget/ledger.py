@@ -29,9 +29,10 @@ from typing import Any
 from ..errors import BudgetError, LedgerError, ParameterError
 from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
-from .accounting import LARGEST_EPSILON, LEAST_DELTA, Debit, check_available, event_of
+from .accounting import LEAST_DELTA, event_of
 from .balance import Balance, Outlook, most_that_fit
-from .book import ACCOUNTINGS, BASIC, PLD, Book, Budget, Row, Tally
+from .book import ACCOUNTINGS, BASIC, EVENTS, OLDEST, PLD, VERSION, Book, Budget, Row, Tally
+from .kinds import LARGEST_EPSILON, Debit
 from .periods import check_period, day_after, period_of
 
 LONGEST_NAME = 200
@@ -97,10 +98,10 @@ class Ledger:
             The name of the data set.
         accounting
             "basic": debits add up. "pld": they are composed by their privacy loss distributions, so
-            more of them fit; needs a δ of at least 1e-10 and the extra `accounting`, and assumes that
-            no parameter of a release (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts,
-            keep_keys) is chosen by what earlier releases of the data set published. Which rows and
-            columns are released may be.
+            more of them fit; needs a δ of at least 1e-10, and assumes that no parameter of a release
+            (ε, δ, mechanism, noise, bounds on users, nonzero, total, parts, keep_keys) is chosen by
+            what earlier releases of the data set published. Which rows and columns are released may
+            be.
         per
             "day", "week" or "month": the total is for each calendar period (UTC), and a new period
             gives a new budget. The guarantee is then for the releases of one period, not for all.
@@ -118,18 +119,18 @@ class Ledger:
         if ledger.path.exists() or not store.make(ledger.path, ledger.timeout, first.changes):
             with ledger._transaction() as book:  # refuses before a file is converted
                 _check_new(book, name, path)
-            with ledger._transaction(write=True, renew=not is_plain) as book:
+            with ledger._transaction(write=True, renew=OLDEST if is_plain else EVENTS) as book:
                 _check_new(book, name, path)
                 book.add_budget(name, budget)
         return ledger
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, timeout: float = 30.0) -> Ledger:
-        """An existing ledger, checked completely."""
+        """An existing ledger. Every byte of it is checked, as at every use; `entries` also adds every
+        debit up again.
+        """
         ledger = cls(Path(path).absolute(), _seconds(timeout))
-        with ledger._transaction() as book:
-            if any(budget.accounting == PLD for budget in book.budgets.values()):
-                check_available()
+        with ledger._transaction():
             return ledger
 
     def spend(
@@ -153,7 +154,7 @@ class Ledger:
         with self._transaction(write=True) as book:
             now = _now()
             self._check(book, name, debit, now)
-            row = Row(len(book.entries) + 1, name, debit.epsilon, debit.delta, *about, now, debit.event, None)
+            row = Row(book.debits + 1, name, debit.epsilon, debit.delta, *about, now, debit.event, None)
             book.add_debit(row)
             made = book.entries[row.id]  # files of version 2 have no events
         return Receipt(**_fields(made))
@@ -172,28 +173,29 @@ class Ledger:
             budget, tally = self._budget(book, name, _now())
             debit, mechanism = asked, None
             if debit is None:
-                last = next((row for row in reversed(book.entries.values()) if row.dataset == name), None)
-                if last is None:
+                if name not in book.last:
                     raise ParameterError(f"epsilon must be given: data set {name!r} has no release yet")
-                debit, mechanism = last.debit, last.mechanism
+                debit, mechanism = book.last[name]
             more = most_that_fit(budget, tally, debit)
         amounts = float(debit.epsilon), float(debit.delta)
         return Outlook(name, *amounts, mechanism, more, budget.accounting, tally.period or None)
 
-    def upgrade(self, *, accounting: str = PLD, dataset: str = "default") -> None:
+    def upgrade(self, *, accounting: str | None = PLD, dataset: str = "default") -> None:
         """Compose the debits of a data set by their privacy loss distributions from now on, past ones
-        included.
+        included. The file gets the newest format; with `accounting=None`, that is all.
 
         The total and all debits stay. This cannot be taken back, and assumes of past releases too
         that none chose a parameter of another.
         """
         name = _name(dataset)
+        if accounting is None:
+            with self._transaction(write=True, renew=VERSION):
+                return
         if accounting != PLD:
             raise ParameterError(f"accounting must be 'pld', got {accounting!r}; a ledger cannot go back to 'basic'")
-        check_available()
         with self._transaction() as book:  # refuses before a file is converted
             self._check_upgrade(book, name)
-        with self._transaction(write=True, renew=True) as book:
+        with self._transaction(write=True, renew=VERSION) as book:
             self._check_upgrade(book, name)
             book.change("accounting", name, accounting, _now())
 
@@ -216,7 +218,7 @@ class Ledger:
         """Record what was released for a debit, for example a path and a digest."""
         _text("released", released)
         unfinished = {**asdict(receipt), "released": None}
-        with self._transaction(write=True) as book:
+        with self._transaction(write=True, since=receipt.id) as book:
             row = book.entries.get(receipt.id)
             if row is None or asdict(_entry(row)) != unfinished:
                 raise ParameterError(
@@ -224,21 +226,31 @@ class Ledger:
                 )
             book.change("released", receipt.id, released)
 
+    def accounting(self, dataset: str = "default") -> str:
+        """How the debits of a data set are composed, "basic" or "pld"."""
+        name = _name(dataset)
+        with self._transaction() as book:
+            return self._known(book, name).accounting
+
     def datasets(self) -> list[Balance]:
         """The balance of each data set, by name."""
         with self._transaction() as book:
             return [Balance.of(name, *self._budget(book, name, _now())) for name in sorted(book.budgets)]
 
     def entries(self, dataset: str | None = None) -> list[Entry]:
-        """The debits of a data set, or of all, in the order in which they were made."""
+        """The debits of a data set, or of all, in the order in which they were made. Every line of the
+        file is read and added up again.
+        """
         name = None if dataset is None else _name(dataset)
-        with self._transaction() as book:
+        with self._transaction(since=1) as book:
             if name is not None:
                 self._known(book, name)
             return [_entry(row) for row in book.entries.values() if name in (None, row.dataset)]
 
-    def _transaction(self, write: bool = False, renew: bool = False) -> AbstractContextManager[Book]:
-        return store.transaction(self.path, self.timeout, write=write, renew=renew)
+    def _transaction(
+        self, write: bool = False, renew: int = OLDEST, since: int | None = None
+    ) -> AbstractContextManager[Book]:
+        return store.transaction(self.path, self.timeout, write=write, renew=renew, since=since)
 
     def _known(self, book: Book, name: str) -> Budget:
         if name not in book.budgets:
@@ -247,10 +259,7 @@ class Ledger:
 
     def _budget(self, book: Book, name: str, now: str) -> tuple[Budget, Tally]:
         """A budget and what was debited to it in the period of now."""
-        budget = self._known(book, name)
-        if budget.accounting == PLD:
-            check_available()
-        return budget, book.tally(name, now)
+        return self._known(book, name), book.tally(name, now)
 
     def _check(self, book: Book, name: str, debit: Debit, now: str) -> None:
         budget, tally = self._budget(book, name, now)
@@ -302,7 +311,9 @@ def _check_new(book: Book, name: str, path: str | os.PathLike[str]) -> None:
 
 def _wait(per: str, period: str, now: str) -> str:
     """Until when to wait for a new budget, which is longer if the clock was set back."""
-    words = f"wait for the next {per}, which begins on {day_after(period, per)} (UTC)"
+    following = day_after(period, per)
+    begins = f"begins on {following} (UTC)" if following else "never begins"
+    words = f"wait for the next {per}, which {begins}"
     today = period_of(now, per)
     return words if today == period else f"{words}: the clock says {today}, but the ledger has reached {period} already"
 
@@ -321,7 +332,6 @@ def _check_accounting(accounting: str, epsilon: float, delta: float) -> None:
         raise ParameterError(
             f"epsilon must be at most {LARGEST_EPSILON:g} with accounting='pld', got {epsilon}; use less, or 'basic'"
         )
-    check_available()
 
 
 def _delta(delta: float) -> float:

@@ -54,7 +54,7 @@ class Pure:
         return Spread(mean, self.times * self.epsilon**2, self.times * self.epsilon)
 
     def losses(self) -> tuple[Floats, Floats, float]:
-        """Losses, masses, and the mass at infinity."""
+        """Losses, the smallest first, masses, and the mass at infinity."""
         n = self.times
         epsilon = self.epsilon * (1 + NUDGE)  # a float may be below the decimal that it stands for
         # Each mass from the one before it, both ways from the largest:
@@ -66,7 +66,7 @@ class Pure:
         masses = np.concatenate([below[::-1], [1.0], above])
         # n steps, of four roundings each, and as many in their sum
         masses *= (1 + 16 * (n + 4) * 2.0**-53) / masses.sum()
-        return (n - 2 * np.arange(n + 1.0)) * epsilon, masses, (n + 1) * math.exp(-_NEGLIGIBLE)
+        return (2 * np.arange(n + 1.0) - n) * epsilon, masses[::-1], (n + 1) * math.exp(-_NEGLIGIBLE)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Gaussian:
         return Spread(float(sums.centre), float(2 * sums.centre), math.inf)
 
     def losses(self) -> tuple[Floats, Floats, float]:
-        """Losses, masses, and the mass at infinity."""
+        """Losses, the smallest first, masses, and the mass at infinity."""
         sums = self.sums
         variance, slope, constant = float(sums.variance), float(sums.slope), math.exp(sums.log_constant)
         end = math.ceil(math.sqrt(2 * _NEGLIGIBLE * variance))
@@ -112,21 +112,15 @@ class Gaussian:
 
 
 def on_grid(losses: Floats, masses: Floats, step: float, tail: float) -> tuple[int, Floats, float]:
-    """Masses at multiples of a step, from the first multiple on; and what was cut off at the top.
+    """Masses of increasing losses at multiples of a step, from the first multiple on; and what was
+    cut off at the top.
 
     A loss between two multiples becomes a mass at both, such that neither E[1] nor E[e^-l] changes:
     no divergence is smaller then (Doroshenko et al. 2022, "Connect the Dots"). Of both tails, at most
     `tail` each is moved: up to the first multiple, and to infinity.
     """
-    order = np.argsort(losses)
-    losses, masses = losses[order], masses[order]
-    first = int(np.searchsorted(np.cumsum(masses), tail, "right"))
-    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), tail, "right"))
-    first, last = min(first, len(masses) - 1), max(last, first + 1)
-    lowest, above = masses[:first].sum(), float(masses[last:].sum())
-    nudge = NUDGE * float(np.abs(losses).max())
-    losses, masses = losses[first:last] + nudge, masses[first:last].copy()
-    masses[0] += lowest
+    first, masses, above = cut_tails(masses, tail)
+    losses = losses[first : first + len(masses)] + NUDGE * max(abs(losses[0]), abs(losses[-1]))
     below = np.floor(losses / step)  # exact: the step is a power of two
     upper = np.expm1(below * step - losses) / math.expm1(-step)
     upper = np.minimum(1.0, upper * (1 + NUDGE) + NUDGE)
@@ -137,3 +131,16 @@ def on_grid(losses: Floats, masses: Floats, step: float, tail: float) -> tuple[i
     placed += np.bincount(at - lower, masses * (1 - upper), size)
     placed += np.bincount(at - lower + 1, masses * upper, size)
     return lower, placed * (1 + 1e-11), above * (1 + 1e-11)
+
+
+def cut_tails(masses: Floats, tail: float) -> tuple[int, Floats, float]:
+    """Masses without both tails, of at most `tail` each: where they begin, with the lower tail moved
+    up to the first of them; and the upper tail, which is for infinity.
+    """
+    first = int(np.searchsorted(np.cumsum(masses), tail, "right"))
+    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), tail, "right"))
+    first = min(first, len(masses) - 1)
+    last = max(last, first + 1)
+    kept = masses[first:last].copy()
+    kept[0] += masses[:first].sum()
+    return first, kept, float(masses[last:].sum())

@@ -29,10 +29,13 @@ def period_of(time: str, per: str) -> str:
     return {"day": f"{moment:%Y-%m-%d}", "week": f"{week[0]:04}-W{week[1]:02}", "month": f"{moment:%Y-%m}"}[per]
 
 
-def day_after(period: str, per: str) -> date:
-    """The first day after a calendar period."""
+def day_after(period: str, per: str) -> date | None:
+    """The first day after a calendar period; None after the last one that calendars have."""
     year, *rest = (int(part) for part in period.replace("W", "").split("-"))
-    if per == "month":
-        return date(year + rest[0] // 12, rest[0] % 12 + 1, 1)
-    last = date(year, *rest) if per == "day" else date.fromisocalendar(year, rest[0], 7)
-    return last + timedelta(days=1)
+    try:
+        if per == "month":
+            return date(year + rest[0] // 12, rest[0] % 12 + 1, 1)
+        last = date(year, *rest) if per == "day" else date.fromisocalendar(year, rest[0], 7)
+        return last + timedelta(days=1)
+    except (ValueError, OverflowError):
+        return None

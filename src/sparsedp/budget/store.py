@@ -9,7 +9,8 @@ the lock is on the file itself, whatever its name.
     head    512 bytes that never change
     marks   two of 512 bytes, used in turn: the number of lines, where the last one ends, its digest,
             and a checksum
-    lines   SHA-256 of the previous line and of this one, and the changes of one commit as JSON
+    lines   SHA-256 of the previous line and of this one, and the changes of one commit as JSON; every
+            now and then, the first of them is a summary of all lines before, with their SHA-256
 
 - Durable: a line is written and synced, then its mark, synced too, and only then is the debit
   reported. If the process is killed before that, the file ends with a whole line, which counts, or
@@ -24,81 +25,38 @@ the lock is on the file itself, whatever its name.
   several hard links is refused; symbolic links are followed.
 - Local: locks keep processes apart, and network file systems often only pretend to lock.
 
+Every use checks every byte; `journal.py` says how.
+
 Ledgers of version 1 are SQLite files. They are read unchanged, by SQLite, and converted to this
 format, all or nothing, before the first change, so no SQLite journal can take back a debit that was
-made here. Files of version 2 stay as they are until something is added that only version 3 has.
-
-What was checked is kept in memory: the same bytes need no second look. They are compared one by one
-at every use.
+made here. Files of version 2 stay as they are until something is added that only version 3 has, and
+files of version 3, which have no summaries, until they are upgraded.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import os
-import re
 import secrets
 import stat
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
 
 from ..errors import LedgerError
 from ..format.container import sync_directory
-from .book import OLDEST, VERSION, Book, Change, DamageError, check_version
+from .book import OLDEST, VERSION, Book, Change
 from .explaining import explained
+from .journal import BLOCK, HEAD, HEADS, STARTS, Checked, Mark, check, due_summary, line_of
 from .version1 import SQLITE, of_sqlite
-
-BLOCK = 512  # no disk writes only part of a block
-HEADS = {
-    version: f"sparsedp ledger, version {version}\nDo not edit: each line is sealed.\n".ljust(BLOCK - 1).encode()
-    + b"\n"
-    for version in range(OLDEST, VERSION + 1)
-}
-HEAD = HEADS[VERSION]
-FIRST = 3 * BLOCK
-DIGEST = 64
 
 # One thread at a time uses ledgers, and a fork waits for it: a child would share the lock on the
 # file, and would wait forever for SQLite's own locks if another thread held them at that moment.
 _in_use = threading.RLock()
 os.register_at_fork(before=_in_use.acquire, after_in_parent=_in_use.release, after_in_child=_in_use.release)
-
-
-class Mark(NamedTuple):
-    """The lines up to some line: how many, where that line ends, and its digest."""
-
-    number: int
-    end: int
-    digest: str
-
-    def written(self) -> bytes:
-        """The bytes in the file."""
-        text = f"{self.number} {self.end} {self.digest} "
-        return (text + hashlib.sha256(text.encode()).hexdigest()).ljust(BLOCK - 1).encode() + b"\n"
-
-    def place(self) -> int:
-        """Its place in the file: over the older of the two marks."""
-        return BLOCK * (1 + self.number % 2)
-
-
-STARTS = {version: Mark(0, FIRST, hashlib.sha256(head).hexdigest()) for version, head in HEADS.items()}
-
-
-@dataclass
-class Checked:
-    """Lines that were checked, the marks of the last ones, and what they say."""
-
-    lines: bytearray
-    ends: list[Mark]
-    book: Book
 
 
 # Ledgers that this process has used, by their paths.
@@ -134,7 +92,7 @@ def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
     try:
         with FileIO(temporary, "x+", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            line, mark = _line(STARTS[VERSION], changes)
+            line, mark = line_of(STARTS[VERSION], changes)
             _write(file, HEAD + STARTS[VERSION].written() + mark.written() + line, 0)
             _sync(file)
             yield temporary, file
@@ -143,16 +101,20 @@ def _hidden(path: Path, changes: list[Change]) -> Iterator[tuple[Path, FileIO]]:
 
 
 @contextmanager
-def transaction(path: Path, timeout: float, *, write: bool, renew: bool = False) -> Iterator[Book]:
+def transaction(
+    path: Path, timeout: float, *, write: bool, renew: int = OLDEST, since: int | None = None
+) -> Iterator[Book]:
     """The checked file, locked against changes by others; committed if the block ends without an
-    exception. `renew` converts files of older versions first.
+    exception. Files of versions before `renew` are converted first. The book has all entries from the
+    debit `since` on; without it, perhaps only the last ones.
     """
-    with _alone(path, timeout), _opened(path, timeout, write, renew) as (file, content):
-        if content.startswith(SQLITE):
+    with _alone(path, timeout), _opened(path, timeout, write, renew) as (file, is_sqlite):
+        if is_sqlite:
             yield of_sqlite(path, timeout)
             return
-        checked, is_marked = _check(content, path, _checked.pop(path, None))
+        checked, is_clean = check(file, path, _checked.pop(path, None), since)
         book, mark = checked.book, checked.ends[-1]
+        summary = due_summary(checked) if write else []
         try:
             yield book
         except BaseException:
@@ -160,10 +122,9 @@ def transaction(path: Path, timeout: float, *, write: bool, renew: bool = False)
                 _keep(path, checked)
             raise
         if book.changes:
-            line, new = _line(mark, book.changes)
-            _commit(file, mark, is_marked and len(content) == mark.end, line, new)
-            checked.lines += line
-            checked.ends.append(new)
+            line, new = line_of(mark, summary + book.changes)
+            _commit(file, mark, is_clean, line, new)
+            checked.append(line, new, bool(summary))
             book.changes.clear()
         _keep(path, checked)
 
@@ -192,70 +153,6 @@ def _commit(file: FileIO, last: Mark, is_clean: bool, line: bytes, mark: Mark) -
     _sync(file)
 
 
-def _line(last: Mark, changes: list[Change]) -> tuple[bytes, Mark]:
-    """The next line and its mark."""
-    text = json.dumps(changes, separators=(",", ":")).encode()
-    digest = _digest(last.digest, text)
-    line = digest.encode() + b" " + text + b"\n"
-    return line, Mark(last.number + 1, last.end + len(line), digest)
-
-
-def _digest(before: str, text: bytes) -> str:
-    return hashlib.sha256(before.encode() + text).hexdigest()
-
-
-def _check(content: bytes, path: Path, known: Checked | None = None) -> tuple[Checked, bool]:
-    """The contents of a file, and whether the mark of its last whole line is in it."""
-    versions = [version for version, head in HEADS.items() if content.startswith(head)]
-    if not versions:
-        stated = re.match(rb"sparsedp ledger, version ([1-9][0-9]{0,8})\n", content)
-        check_version(path, bool(stated), int(stated[1]) if stated else 0)
-        raise DamageError("its head is not as it was written")
-    marks = [mark for at in (1, 2) if (mark := _mark(content[at * BLOCK : (at + 1) * BLOCK], at))]
-    if known is not None and not _continues(content, versions[0], marks, known):
-        known = None
-    if known is None:
-        known = Checked(bytearray(), [STARTS[versions[0]]], Book(versions[0]))
-    texts: list[bytes] = []
-    ends, last = known.ends, known.ends[-1]
-    while (end := content.find(b"\n", last.end) + 1) > 0:
-        digest, text = content[last.end : last.end + DIGEST + 1], content[last.end + DIGEST + 1 : end - 1]
-        found = _digest(last.digest, text)
-        if digest != f"{found} ".encode():
-            break
-        texts.append(text)
-        ends.append(last := Mark(last.number + 1, end, found))
-    first = ends[0].number
-    if not marks or any(mark not in ends[max(0, mark.number - first) : mark.number - first + 1] for mark in marks):
-        raise DamageError("its totals and debits are not those that were written")
-    newest = max(mark.number for mark in marks)
-    if len(marks) == 1 and last.number == newest:  # the other mark may have been for a line that is gone
-        raise DamageError("one of its marks is damaged")
-    try:
-        for changes in json.loads(b"[" + b",".join(texts) + b"]"):
-            for change in changes:
-                known.book.apply(change)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise DamageError(str(error)) from error
-    known.lines += content[FIRST + len(known.lines) : last.end]
-    return known, newest == last.number
-
-
-def _continues(content: bytes, version: int, marks: list[Mark], known: Checked) -> bool:
-    """Whether a file begins with lines that were checked before, and none of its marks is older."""
-    same = version == known.book.version and content.startswith(known.lines, FIRST)
-    return same and all(mark.number >= known.ends[0].number for mark in marks)
-
-
-def _mark(block: bytes, at: int) -> Mark | None:
-    try:
-        number, end, digest, _ = block.decode().split()
-        mark = Mark(int(number), int(end), digest)
-    except ValueError:
-        return None
-    return mark if mark.written() == block and mark.place() == at * BLOCK else None
-
-
 @contextmanager
 def _alone(path: Path, timeout: float) -> Iterator[None]:
     if not _in_use.acquire(timeout=timeout):
@@ -267,9 +164,9 @@ def _alone(path: Path, timeout: float) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path, timeout: float, write: bool, renew: bool) -> Iterator[tuple[FileIO, bytes]]:
-    """An existing file, locked, with this name and no other, and its contents; version 1 only for
-    reading.
+def _opened(path: Path, timeout: float, write: bool, renew: int) -> Iterator[tuple[FileIO, bool]]:
+    """An existing file, locked, with this name and no other, and whether it is of version 1, which is
+    only for reading.
     """
     end = time.monotonic() + timeout
     with explained(path, timeout, write):
@@ -287,12 +184,12 @@ def _opened(path: Path, timeout: float, write: bool, renew: bool) -> Iterator[tu
                     continue
                 _check_names(path, file)
                 start = file.read(BLOCK)
-                is_old = start.startswith(SQLITE) or (renew and start != HEAD and start in HEADS.values())
-                content = start + file.readall() if start in HEADS.values() else start  # anything else may be large
+                is_sqlite = start.startswith(SQLITE)
+                is_old = is_sqlite or any(start == head for version, head in HEADS.items() if version < renew)
                 if not (write and is_old):
-                    yield file, content
+                    yield file, is_sqlite
                     return
-                _convert(path, file, content, timeout)
+                _convert(path, file, is_sqlite, timeout)
 
 
 def _missing(path: Path) -> FileNotFoundError:
@@ -357,10 +254,9 @@ def _sync(file: FileIO) -> None:
         fcntl.fcntl(file, _FULL_SYNC)
 
 
-def _convert(path: Path, file: FileIO, content: bytes, timeout: float) -> None:
+def _convert(path: Path, file: FileIO, is_sqlite: bool, timeout: float) -> None:
     """Replace a locked file of an older version by a file of the newest."""
-    is_sqlite = content.startswith(SQLITE)
-    book = of_sqlite(path, timeout, close=True) if is_sqlite else _check(content, path)[0].book
+    book = of_sqlite(path, timeout, close=True) if is_sqlite else check(file, path)[0].book
     about, real = os.fstat(file.fileno()), path.resolve()
     with _hidden(real, list(book.all_changes())) as (temporary, new):
         try:

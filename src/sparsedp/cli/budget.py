@@ -81,10 +81,12 @@ def accounting_of(account: Account) -> str:
     """How the debits of an account are composed; the error for a data set without a budget shows the
     command that creates one.
     """
-    for balance in account.ledger.datasets():
-        if balance.dataset == account.dataset:
-            return balance.accounting
-    raise no_budget(account.ledger.path, account.dataset)
+    from ..errors import BudgetError
+
+    try:
+        return account.ledger.accounting(account.dataset)
+    except BudgetError:
+        raise no_budget(account.ledger.path, account.dataset) from None
 
 
 def no_budget(path: Path, dataset: str) -> BudgetError:
@@ -100,7 +102,7 @@ def open_account(path: Path, dataset: str) -> Ledger:
 
     ledger = open_ledger(path)
     try:
-        ledger.entries(dataset)
+        ledger.accounting(dataset)
     except BudgetError:
         raise no_budget(path, dataset) from None
     return ledger
@@ -202,12 +204,24 @@ def plan_ledger(
 
 
 @ledger_app.command("upgrade")
-def upgrade(path: LedgerFile, accounting: Accounting, dataset: Dataset = "default", quiet: Quiet = False) -> None:
-    """Compose all debits of a data set by privacy loss distributions from now on.
+def upgrade(
+    path: LedgerFile,
+    accounting: Annotated[
+        str | None,
+        typer.Option("--accounting", help="pld: compose the debits of a data set from now on.", metavar="pld"),
+    ] = None,
+    dataset: Dataset = "default",
+    quiet: Quiet = False,
+) -> None:
+    """Bring a ledger to the newest format, which is quick with many debits, or compose its debits.
 
-    The total and the debits stay as they are. There is no way back.
+    With --accounting pld, all debits of a data set, past ones too, are composed by privacy loss
+    distributions from now on. Totals and debits stay as they are. There is no way back.
     """
-    ledger = open_account(path, dataset)
+    ledger = open_account(path, dataset) if accounting else open_ledger(path)
     ledger.upgrade(accounting=accounting, dataset=dataset)
+    if accounting is None:
+        say(f"{path}: the ledger has the newest format, with every debit", quiet)
+        return
     say(f"{path}: the releases of data set {dataset!r}, past and future, are composed from now on", quiet)
     say(ASSUMES, quiet)

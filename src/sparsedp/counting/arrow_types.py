@@ -1,5 +1,5 @@
-"""Columns of Arrow that DuckDB would misread or refuse without a row: extension types, and times that
-do not fit its own.
+"""Columns of Arrow and Parquet that DuckDB would misread or refuse without a row: extension types, and
+times that do not fit its own.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def narrowed(schema: Any, columns: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def in_range(batches: Iterable[Any], limits: dict[str, int]) -> Iterator[Any]:
-    """The batches; `InputError` with the first row whose time is beyond the limit of its column."""
+def in_range(batches: Iterable[Any], limits: dict[str, int], rows: int = 0) -> Iterator[Any]:
+    """The batches, after so many rows; `InputError` with the first row whose time is beyond the limit
+    of its column.
+    """
     import pyarrow
     import pyarrow.compute as pc
 
-    rows = 0
     for batch in batches:
         for column, most in limits.items():
             numbers = batch.column(column).cast(pyarrow.int64())
@@ -64,6 +65,49 @@ def in_range(batches: Iterable[Any], limits: dict[str, int]) -> Iterator[Any]:
                 )
         rows += batch.num_rows
         yield batch
+
+
+def check_parquet(files: Iterable[str], columns: Iterable[str]) -> None:
+    """`InputError` with the first row of Parquet files whose time in milliseconds does not fit the
+    microseconds in which DuckDB reads it. Only files whose statistics do not exclude it are read.
+    """
+    import pyarrow
+    from pyarrow import parquet, types
+
+    most, rows = ((1 << 63) - 1) // 1000, 0
+    for file in files:
+        try:
+            with open(file, "rb") as raw, parquet.ParquetFile(raw) as opened:  # a name is not an address
+                schema = opened.schema_arrow
+                timed = {
+                    column: most
+                    for column in columns
+                    if column in schema.names
+                    and types.is_timestamp(kind := schema.field(column).type)
+                    and kind.unit == "ms"
+                }
+                if timed and not _is_stated_within(opened.metadata, timed):
+                    for _ in in_range(opened.iter_batches(columns=list(timed)), timed, rows):
+                        pass
+                rows += opened.metadata.num_rows
+        except (pyarrow.ArrowException, OSError):  # DuckDB says what is wrong with the file
+            return
+
+
+def _is_stated_within(metadata: Any, limits: dict[str, int]) -> bool:
+    """Whether the statistics of a Parquet file exclude numbers beyond the limits of its columns."""
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            most = limits.get(chunk.path_in_schema)
+            if most is None:
+                continue
+            stated = chunk.statistics
+            is_empty = stated is not None and stated.has_null_count and stated.null_count == chunk.num_values
+            if is_empty:
+                continue
+            if stated is None or not stated.has_min_max or not -most <= stated.min_raw <= stated.max_raw <= most:
+                return False
+    return True
 
 
 def check(table: Any, columns: Iterable[str]) -> None:

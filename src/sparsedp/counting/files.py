@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import InputError, ParameterError, reason_of
+from .arrow_types import check_parquet
 from .scans import Scan, StreamedScan, case_twin, check_columns, checked, described, literal, nearest, quoted
 from .separated import Dialect, batches_of, header_of
 
@@ -181,6 +182,8 @@ def _parquet(connection: Any, files: list[str], own: list[str], hive: str, folde
                     f"files must have the same columns, and column {column!r} has {first[column]} values in {files[0]} "
                     f"and {other} {file}"
                 )
+    if timed := [column for column in own if first[column].startswith("TIMESTAMP")]:
+        check_parquet(files, timed)
     return f"read_parquet({_names(files)}, union_by_name = false, hive_partitioning = {hive})"
 
 
