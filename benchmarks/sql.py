@@ -19,7 +19,7 @@ from .measuring import Row, side_by_side, threads
 
 def sql_rows() -> Iterator[Row]:
     """10⁷ keys of a table of DuckDB, and a function that does nothing: DuckDB's own share."""
-    con = duckdb.connect()
+    con: Any = duckdb.connect()
     con.execute("SET threads = 1")
     con.execute(
         "CREATE TABLE asked AS SELECT i AS number, 'https://example.org/page/' || (i * 7919 % 10000019) AS url "
