@@ -61,7 +61,7 @@ class Composed:
         for part in parts[1:]:
             spectrum *= rfft(part.masses, length)
         masses = np.maximum(irfft(spectrum, length)[:size], 0.0)
-        most = [part.mass + part.error for part in parts]
+        most = [part.mass + part.infinite + part.error for part in parts]
         others = [GUARD * math.prod(most) / own for own in most]  # of each part
         norms = [part.norm * mass for part, mass in zip(parts, others, strict=True)]
         made = math.sqrt(length) * _ROUNDINGS * _UNIT * (math.log2(length) + 1) * (sum(norms) + min(norms))
