@@ -56,8 +56,8 @@ class RangeHandler(BaseHTTPRequestHandler):
         for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
             self.send_header(name, value)
         self.end_headers()
+        self.server.count(len(content), requests=0)  # before the client can know that it has them
         self.wfile.write(content)
-        self.server.count(len(content), requests=0)
 
     def log_message(self, format: str, *args: object) -> None:
         """Write nothing to stderr."""
