@@ -73,7 +73,7 @@ def test_every_release_answers_the_same(name: str, memory: Any, tmp_path: Path) 
     here, there = sparsedp.load(tmp_path / name, allow_reproducible=True), served(memory, tmp_path / name)
     keys = keys_of(name, 100)
     compare(here, there, keys)
-    first = next(zip(*keys.values(), strict=True)) if name in COMPOSITE else 3
+    first: Any = next(zip(*keys.values(), strict=True)) if name in COMPOSITE else 3
     one = first[0] if name == "day" else first
     assert here[one] == there[one]
     assert (here.filled, here.overload, here.plan, repr(here)) == (

@@ -53,6 +53,11 @@ class Source(NamedTuple):
     path: Path | Address
     digest: str  # of its header
 
+    @property
+    def locator(self) -> str:
+        """What `load` takes to open it again."""
+        return self.path.full if isinstance(self.path, Address) else str(self.path)
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Contents:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from .._util.lazy import cached_property
 from ..errors import FormatError, ParameterError, ReproducibleReleaseError
 from ..format import files
-from ..format.addresses import Address, address_of
+from ..format.addresses import address_of
 from ..format.description import Contents
 from ..keys.kept import kept_keys
 from ..keys.kinds import Key, KeyColumn, columns_in_words
@@ -270,8 +270,7 @@ class Release(Contents):
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.source is not None:
-            path = self.source.path
-            return _reopen, (path.full if isinstance(path, Address) else str(path), self.source.digest)
+            return _reopen, (self.source.locator, self.source.digest)
         if self.plan.problem.parts > 1:
             raise PicklingError("a release of several parts must be saved and loaded before it can be pickled")
         return _from_bytes, (files.to_bytes(self),)
