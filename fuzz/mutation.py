@@ -66,8 +66,8 @@ def _plan(content: bytes, random: Random, mutate_bytes: MutateBytes) -> bytes:
     description = container.description
     description["plan"] = _changed(description["plan"], random, mutate_bytes)
     if random.random() < 0.8:
-        _restate(description, container.arrays)
-    return with_arrays(description, container.arrays)
+        _restate(description, dict(container.arrays))
+    return with_arrays(description, dict(container.arrays))
 
 
 def _restate(description: Header, arrays: storage.Arrays) -> None:

@@ -5,6 +5,7 @@
     ├── InputError (ValueError)          the data is malformed: not a number, negative, not a key
     │   └── KeyTypeError (TypeError)     a key has a type that cannot be a key
     ├── FormatError (ValueError)         a file is damaged, or is not a release
+    ├── RemoteError (OSError)            a remote file cannot be read, or has changed
     ├── LedgerError                      a ledger file is damaged, locked, or has a newer version
     ├── BudgetError                      the budget does not allow this release; nothing was spent
     ├── SpentError                       a release failed after its debit, which stays
@@ -38,6 +39,12 @@ class KeyTypeError(InputError, TypeError):
 
 class FormatError(SparseDPError, ValueError):
     """A file is damaged, has a newer format, or is not a release at all."""
+
+
+class RemoteError(SparseDPError, OSError):
+    """A remote file cannot be read: its server or the network fails, or it has changed since it was
+    opened.
+    """
 
 
 class LedgerError(SparseDPError):

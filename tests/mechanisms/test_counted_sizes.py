@@ -66,7 +66,7 @@ def test_auto_takes_tight_alp_where_retrieval_finds_no_plan() -> None:
 
 
 def forged(release: sparsedp.Release, plan: Plan, path: Path, **arrays: Any) -> Path:
-    sides = tuple(tuple(part | arrays for part in side) for side in release.sides)
+    sides = tuple(tuple({**part, **arrays} for part in side) for side in release.sides)
     save(Contents(plan, release.key_space, sides, release.reproducible), path)
     return path
 

@@ -155,6 +155,7 @@ EXPORTED = {
     "ParameterError",
     "Plan",
     "Release",
+    "RemoteError",
     "ReproducibleReleaseError",
     "Series",
     "SparseDPError",
@@ -196,6 +197,7 @@ def test_every_exception_is_one_of_ours_and_of_a_standard_kind() -> None:
     kinds = {
         sparsedp.ParameterError: ValueError,
         sparsedp.FormatError: ValueError,
+        sparsedp.RemoteError: OSError,
         sparsedp.InputError: ValueError,
         sparsedp.KeyTypeError: TypeError,
         sparsedp.MissingDependencyError: ImportError,

@@ -286,7 +286,7 @@ def test_a_release_answers_with_the_values_that_it_publishes(
     assert loaded.plan.error(2).mean_absolute == release.plan.error(2).mean_absolute
     # Other values are other answers.
     other = [
-        tuple(part | {"embedding.values": part["embedding.values"] // 2} for part in side) for side in loaded.sides
+        tuple({**part, "embedding.values": part["embedding.values"] // 2} for part in side) for side in loaded.sides
     ]
     assert not np.array_equal(replace(loaded, sides=tuple(other)).lookup(keys), wanted[0])
 

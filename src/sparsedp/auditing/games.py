@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _native
-from ..mechanisms import Arrays, Parts, Plan, tables_of
+from ..mechanisms import Parts, Plan, tables_of
 from ..mechanisms.alp import AlpPlan
 from ..mechanisms.problem import GAUSSIAN
 from ..mechanisms.threshold_alp import ThresholdAlpPlan
@@ -150,7 +150,7 @@ def read(release: Release, keys: npt.NDArray[np.uint64], whole: bool = False) ->
     return sides[0] if len(sides) == 1 else sides[0] + _BETWEEN * sides[1]
 
 
-def _first_bits(columns: Columns, arrays: Arrays, ids: npt.NDArray[np.uint64]) -> Views:
+def _first_bits(columns: Columns, arrays: Mapping[str, np.ndarray], ids: npt.NDArray[np.uint64]) -> Views:
     """The bits of a key in the first levels as a number, or its stored value, placed above all of
     those.
     """

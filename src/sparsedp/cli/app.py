@@ -26,6 +26,7 @@ from ..errors import (
     FormatError,
     LedgerError,
     ParameterError,
+    RemoteError,
     ReproducibleReleaseError,
     SparseDPError,
     SpentError,
@@ -67,6 +68,7 @@ app = typer.Typer(
 )
 
 FAILED, WRONG = 1, 2
+_FAILURES = (BudgetError, FormatError, LedgerError, RemoteError, ReproducibleReleaseError, SpentError)
 _invoked: list[str] = []  # the command, so that messages name its options
 _told_to_end: list[bool] = []
 _LONGEST_POWER = 4096  # bits
@@ -85,8 +87,7 @@ def run() -> None:
     try:
         _command()
     except SparseDPError as error:
-        failed = isinstance(error, (BudgetError, FormatError, LedgerError, ReproducibleReleaseError, SpentError))
-        fail(in_options(error), FAILED if failed else WRONG)
+        fail(in_options(error), FAILED if isinstance(error, _FAILURES) else WRONG)
     except BrokenPipeError:  # the reader of the output has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
@@ -108,7 +109,9 @@ def _command() -> None:
 
 def in_options(error: SparseDPError | str) -> str:
     """A message of the library in the language of the command line."""
-    if isinstance(error, (FormatError, LedgerError)):  # these are about files, whose fields are not options
+    if isinstance(
+        error, (FormatError, LedgerError, RemoteError)
+    ):  # these are about files, whose fields are not options
         return str(error)
     flags = language(typer.main.get_command(app), _invoked[-1] if _invoked else None)
     return translated(str(error), flags, parameters=isinstance(error, (ParameterError, BudgetError, SpentError, str)))

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from ..releasing.published import Release
     from .parsing import Asked
 
-File = Annotated[Path, typer.Argument(help="A release: a .sparsedp file, or a directory of parts.")]
+File = Annotated[
+    str,
+    typer.Argument(
+        help="A release: a .sparsedp file, a directory of parts, or the address of one, such as https://… or s3://…."
+    ),
+]
 Confidence = Annotated[
     float, typer.Option("--confidence", help="The probability that an interval contains its true count.")
 ]
@@ -178,13 +183,14 @@ def _escaped(letter: str) -> str:
 @app.command()
 def info(release: File, json: Json = False) -> None:
     """Show what a release guarantees and how it was made."""
+    from ..format.addresses import address_of
     from ..mechanisms.words import guarantee, kind_of_keys
     from ..releasing.published import load
 
     opened = load(release, allow_reproducible=True)
     plan, problem = opened.plan, opened.plan.problem
     estimated = problem.size_estimated
-    size = sum(file.stat().st_size for file in release.iterdir()) if release.is_dir() else release.stat().st_size
+    size = _size_of(opened, Path(release))
     if json:
         show(
             {
@@ -202,7 +208,7 @@ def info(release: File, json: Json = False) -> None:
                 "estimated_size": problem.nonzero if estimated else None,
                 "filled": opened.filled,
                 "overload": opened.overload,
-                "stored": len(opened.stored().keys),
+                "stored": opened.stored_count,
                 "bytes": size,
                 "parts": problem.parts,
                 "reproducible": opened.reproducible,
@@ -210,7 +216,7 @@ def info(release: File, json: Json = False) -> None:
             }
         )
         return
-    print(f"{release}: {size:,} bytes, {problem.parts} part{'s' if problem.parts > 1 else ''}")
+    print(f"{address_of(release) or release}: {size:,} bytes, {problem.parts} part{'s' if problem.parts > 1 else ''}")
     if opened.reproducible:
         print("MADE FOR TESTS: anyone can compute its noise, so it protects nobody.")
     print()
@@ -230,6 +236,12 @@ def info(release: File, json: Json = False) -> None:
         print(f"  OVERLOAD {opened.overload}")
 
 
+def _size_of(release: Release, path: Path) -> int:
+    if release.source is None or not isinstance(release.source.path, Path):
+        return release.nbytes
+    return sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
+
+
 def _keys_of(problem: Any) -> str:
     return "hashed, with stored keys kept" if problem.keep_keys else "hashed"
 
@@ -240,7 +252,8 @@ def verify(release: File, quiet: Quiet = False) -> None:
 
     Reads every byte, and recomputes the ε and δ that its thresholds give.
     """
+    from ..format.addresses import address_of
     from ..releasing.published import verify as check
 
     check(release)
-    say(f"{release} is intact", quiet)
+    say(f"{address_of(release) or release} is intact", quiet)

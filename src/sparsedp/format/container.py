@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ Arrays = dict[str, np.ndarray]
 
 LINE = 64
 LARGEST_HEADER = 1 << 20
-_LENGTH = 8
+LENGTH = 8  # bytes before the header, which say how long it is
 _DIGEST_AT = len('{"__metadata__":{"sha256":"')
 _DIGEST_LENGTH = 64
 _DTYPES: dict[str, np.dtype[Any]] = {
@@ -49,8 +49,25 @@ class Container:
     """The description and the arrays in one file."""
 
     description: dict[str, Any]
-    arrays: Arrays
+    arrays: Mapping[str, np.ndarray]
     digest: str  # of the header, which holds the checksums of the arrays
+
+
+class Entry(NamedTuple):
+    """Where an array lies in the data after the header, and what it is."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+class Header(NamedTuple):
+    """A header that was checked."""
+
+    description: dict[str, Any]
+    entries: dict[str, Entry]  # with the padding between arrays
+    digest: str
 
 
 def checksums(arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -74,7 +91,7 @@ def write(file: BinaryIO, description: Mapping[str, Any], arrays: Mapping[str, n
     header = _header(NO_DIGEST, description, entries)
     digest = hashlib.sha256(header).hexdigest()
     header = header[:_DIGEST_AT] + digest.encode() + header[_DIGEST_AT + _DIGEST_LENGTH :]
-    file.write(len(header).to_bytes(_LENGTH, "little") + header)
+    file.write(len(header).to_bytes(LENGTH, "little") + header)
     for piece in pieces:
         file.write(_bytes(piece))
     return digest
@@ -83,7 +100,7 @@ def write(file: BinaryIO, description: Mapping[str, Any], arrays: Mapping[str, n
 def size_of(description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> int:
     """The number of bytes that `write` writes."""
     entries, pieces = _laid_out(arrays)
-    return _LENGTH + len(_header(NO_DIGEST, description, entries)) + sum(piece.nbytes for piece in pieces)
+    return LENGTH + len(_header(NO_DIGEST, description, entries)) + sum(piece.nbytes for piece in pieces)
 
 
 def _laid_out(arrays: Mapping[str, np.ndarray]) -> tuple[dict[str, Any], list[np.ndarray]]:
@@ -109,7 +126,7 @@ def _bytes(array: np.ndarray) -> memoryview:
 def _header(digest: str, description: Mapping[str, Any], entries: Mapping[str, Any]) -> bytes:
     metadata = {"sha256": digest, "sparsedp": _json(description)}
     text = _json({"__metadata__": metadata, **entries}).encode()
-    text += b" " * (-(_LENGTH + len(text)) % LINE)
+    text += b" " * (-(LENGTH + len(text)) % LINE)
     if len(text) > LARGEST_HEADER:
         raise FormatError(f"the header would have {len(text)} bytes, more than {LARGEST_HEADER}")
     return text
@@ -125,8 +142,8 @@ def read(path: Path) -> Container:
         raise FormatError("a release must be a regular file")
     with naming(path), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        start = file.read(_LENGTH)
-        length = _header_length(start, size)
+        start = file.read(LENGTH)
+        length = header_length(start, size)
         header = file.read(length)
         if len(header) != length:
             raise FormatError("the file ends inside its header")
@@ -134,31 +151,46 @@ def read(path: Path) -> Container:
             mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         except ValueError:
             raise FormatError("the file was cut off while it was opened") from None
-        data = memoryview(mapped)[_LENGTH + length :]
+        data = memoryview(mapped)[LENGTH + length :]
     return _parse(header, data)
 
 
 def from_bytes(content: bytes) -> Container:
     """The container in memory."""
-    length = _header_length(content[:_LENGTH], len(content))
+    length = header_length(content[:LENGTH], len(content))
     # NumPy aligns memory only to 16 bytes; blocks should be whole cache lines here as in a file.
-    room = np.empty(len(content) - length - _LENGTH + LINE, np.uint8)
+    room = np.empty(len(content) - length - LENGTH + LINE, np.uint8)
     skip = -room.__array_interface__["data"][0] % LINE
-    data = room[skip : skip + len(content) - length - _LENGTH]
-    data[:] = np.frombuffer(content, np.uint8, offset=_LENGTH + length)
+    data = room[skip : skip + len(content) - length - LENGTH]
+    data[:] = np.frombuffer(content, np.uint8, offset=LENGTH + length)
     data.flags.writeable = False
-    return _parse(content[_LENGTH : _LENGTH + length], memoryview(data.data))
+    return _parse(content[LENGTH : LENGTH + length], memoryview(data.data))
 
 
-def _header_length(start: bytes, size: int) -> int:
+def header_length(start: bytes, size: int) -> int:
+    """The length of the header of a file of this size, from its first eight bytes."""
     length = int.from_bytes(start, "little")
-    whole = _LENGTH + length
-    if len(start) < _LENGTH or not 2 <= length <= LARGEST_HEADER or whole > size or whole % LINE:
+    whole = LENGTH + length
+    if len(start) < LENGTH or not 2 <= length <= LARGEST_HEADER or whole > size or whole % LINE:
         raise FormatError("this is not a sparsedp release, or it is cut off in its header")
     return length
 
 
 def _parse(header: bytes, data: memoryview) -> Container:
+    checked = parse_header(header, len(data))
+    arrays: Arrays = {}
+    for name, entry in checked.entries.items():
+        array = array_of(name, entry, data[entry.begin : entry.end])
+        if is_padding(name):
+            if np.any(array):
+                raise FormatError(f"{name} must be fewer than {LINE} zero bytes")
+        else:
+            arrays[name] = array
+    return Container(checked.description, arrays, checked.digest)
+
+
+def parse_header(header: bytes, length: int) -> Header:
+    """What a header says of the `length` bytes that follow it, without looking at them."""
     digest = header[_DIGEST_AT : _DIGEST_AT + _DIGEST_LENGTH]
     blank = header[:_DIGEST_AT] + NO_DIGEST.encode() + header[_DIGEST_AT + _DIGEST_LENGTH :]
     if hashlib.sha256(blank).hexdigest().encode() != digest:
@@ -168,24 +200,25 @@ def _parse(header: bytes, data: memoryview) -> Container:
     if not isinstance(metadata, dict) or set(metadata) != {"sha256", "sparsedp"}:
         raise FormatError("this safetensors file is not a sparsedp release")
     description = parse_json(metadata["sparsedp"])
-    arrays: Arrays = {}
+    checked: dict[str, Entry] = {}
     at = 0
     for name, entry in entries.items():
-        array, at = _array(name, entry, data, at)
-        if name.startswith(_PADDING):
-            if array.nbytes >= LINE or np.any(array):
-                raise FormatError(f"{name} must be fewer than {LINE} zero bytes")
-        else:
-            arrays[name] = array
-    if at != len(data):
+        checked[name] = _entry(name, entry, length, at)
+        at = checked[name].end
+    if at != length:
         raise FormatError(
-            f"the arrays have {at} bytes, but the file holds {len(data)} after its header: it is cut off, or too long"
+            f"the arrays have {at} bytes, but the file holds {length} after its header: it is cut off, or too long"
         )
-    return Container(description, arrays, digest.decode())
+    return Header(description, checked, digest.decode())
 
 
-def _array(name: str, entry: Any, data: memoryview, at: int) -> tuple[np.ndarray, int]:
-    """The array of an entry that must begin at `at`, and its end."""
+def is_padding(name: str) -> bool:
+    """Whether an entry is padding between arrays."""
+    return name.startswith(_PADDING)
+
+
+def _entry(name: str, entry: Any, length: int, at: int) -> Entry:
+    """The entry of an array that must begin at `at`."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
         raise FormatError(f"array {name!r} must have dtype, shape and data_offsets")
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
@@ -196,15 +229,24 @@ def _array(name: str, entry: Any, data: memoryview, at: int) -> tuple[np.ndarray
     end = at + math.prod(shape) * _DTYPES[dtype].itemsize
     if not _is_sizes(offsets) or offsets != [at, end]:
         raise FormatError(f"array {name!r} must lie at {at}..{end}, got {offsets!r:.60}")
-    if end > len(data):
-        raise FormatError(f"array {name!r} must end at {end}, but there are {len(data)} bytes: the file is cut off")
-    if not name.startswith(_PADDING) and at % LINE:
+    if end > length:
+        raise FormatError(f"array {name!r} must end at {end}, but there are {length} bytes: the file is cut off")
+    if is_padding(name) and end - at >= LINE:
+        raise FormatError(f"{name} must be fewer than {LINE} zero bytes")
+    if not is_padding(name) and at % LINE:
         raise FormatError(f"array {name!r} must begin at a multiple of {LINE}, got {at}")
-    if dtype == "BOOL" and (end - at > LINE or max(data[at:end], default=0) > 1):
+    if dtype == "BOOL" and end - at > LINE:
         raise FormatError(f"array {name!r} must hold at most {LINE} truth values")
-    if end == at:
-        return np.empty(shape, _DTYPES[dtype]), end
-    return np.frombuffer(data[at:end], _DTYPES[dtype]).reshape(shape), end
+    return Entry(_DTYPES[dtype], tuple(shape), at, end)
+
+
+def array_of(name: str, entry: Entry, data: memoryview) -> np.ndarray:
+    """The array of an entry, from its own bytes."""
+    if entry.dtype == np.bool_ and max(data, default=0) > 1:
+        raise FormatError(f"array {name!r} must hold at most {LINE} truth values")
+    if entry.end == entry.begin:
+        return np.empty(entry.shape, entry.dtype)
+    return np.frombuffer(data, entry.dtype).reshape(entry.shape)
 
 
 def _is_sizes(value: Any) -> bool:

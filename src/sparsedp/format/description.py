@@ -29,6 +29,8 @@ from ..keys.kinds import (
     is_simple,
 )
 from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
+from ..mechanisms.partial import joined, outline, renamed
+from .addresses import Address
 from .codec import Encoded, check_names, decode, decode_plan, encode, encode_scalar
 from .container import Container, checksums
 
@@ -48,8 +50,13 @@ _FIELDS = {
 class Source(NamedTuple):
     """The file that a release was loaded from."""
 
-    path: Path
+    path: Path | Address
     digest: str  # of its header
+
+    @property
+    def locator(self) -> str:
+        """What `load` takes to open it again."""
+        return self.path.full if isinstance(self.path, Address) else str(self.path)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -94,7 +101,7 @@ def _common(version: int, kind: str) -> dict[str, Any]:
     return {"format": version, "written_by": f"sparsedp {metadata.version('sparsedp')}", "kind": kind}
 
 
-def prefixed(sides: Sequence[Arrays]) -> Arrays:
+def prefixed(sides: Sequence[Mapping[str, np.ndarray]]) -> Arrays:
     """The arrays of all sides under distinct names."""
     named = zip(("", _NEGATIVE), sides, strict=False)
     return {prefix + name: array for prefix, side in named for name, array in side.items()}
@@ -182,7 +189,9 @@ def check_description(container: Container, kind: str) -> None:
         raise FormatError("checksums must have 64 hexadecimal digits")
 
 
-def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind], path: Path | None = None) -> Kind:
+def contents_of(
+    header: Container, parts: tuple[Container, ...], kind: type[Kind], path: Path | Address | None = None
+) -> Kind:
     """What a header file and its part files hold, as a `Contents` of the given kind."""
     description = header.description
     mechanism = description["mechanism"]
@@ -190,14 +199,14 @@ def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind
         raise FormatError(f"there is no mechanism {mechanism!r:.40}; a newer version of sparsedp may have it")
     if type(description["reproducible"]) is not bool:
         raise FormatError("reproducible must be true or false")
-    matrices = {name: array for name, array in header.arrays.items() if name.startswith(_PLAN + ".")}
+    matrices = {name: header.arrays[name] for name in header.arrays if name.startswith(_PLAN + ".")}
     if checksums(matrices).items() - description["checksums"].items():
         raise FormatError("the thresholds of the plan fail their checksum: the file is damaged")
     plan: Plan = decode_plan(MECHANISMS[mechanism], description["plan"], _PLAN, description["format"], matrices)
     if matrices:
         raise FormatError(f"array {next(iter(matrices))!r} has no place in the plan")
     _check_guarantee(plan, description)
-    own = {name: array for name, array in header.arrays.items() if not _is_of_header(name)}
+    own = renamed(header.arrays, {name: name for name in header.arrays if not _is_of_header(name)})
     if plan.problem.parts > 1 and not isinstance(plan, DivisiblePlan):
         raise FormatError(f"a release of {mechanism} must have one part")
     if len(parts) != (plan.problem.parts if plan.problem.parts > 1 else 0):
@@ -209,7 +218,7 @@ def contents_of(header: Container, parts: tuple[Container, ...], kind: type[Kind
     each = plan.releases * (len(shapes) + (0 if parts else len(shared_shapes)))
     shared = [arrays_of(own, shared_shapes, side) for side in range(plan.releases)]
     sides = tuple(
-        tuple(arrays_of(piece, shapes, side) | shared[side] for piece in pieces) for side in range(plan.releases)
+        tuple(joined(arrays_of(piece, shapes, side), shared[side]) for piece in pieces) for side in range(plan.releases)
     )
     if any(len(piece) != each for piece in pieces):
         raise FormatError("there are arrays that the mechanism does not have")
@@ -259,12 +268,15 @@ def _is_near(stated: Any, value: float) -> bool:
     return type(stated) is float and abs(stated - value) <= 1e-10 * value
 
 
-def arrays_of(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Arrays:
+def arrays_of(
+    arrays: Mapping[str, np.ndarray], shapes: Mapping[str, ArrayShape], side: int
+) -> Mapping[str, np.ndarray]:
     """The arrays of one side, with the types and shapes that the plan requires."""
+    labels = {name: (_NEGATIVE if side else "") + name for name in shapes}
     taken: Arrays = {}
     for name, (dtype, shape) in shapes.items():
-        label = (_NEGATIVE if side else "") + name
-        array = arrays.get(label)
+        label = labels[name]
+        array = outline(arrays, label) if label in arrays else None
         if array is None or array.dtype != np.dtype(dtype) or len(array.shape) != len(shape):
             raise FormatError(f"array {label!r} must have the type {np.dtype(dtype)} and {len(shape)} dimensions")
         if any(wanted is not None and wanted != got for wanted, got in zip(shape, array.shape, strict=True)):
@@ -272,7 +284,7 @@ def arrays_of(arrays: Arrays, shapes: Mapping[str, ArrayShape], side: int) -> Ar
         taken[name] = array
     if "table.ids" in taken and len(taken["table.ids"]) != len(taken["table.values"]):
         raise FormatError("table.ids and table.values must have the same length")
-    return taken
+    return renamed(arrays, labels)
 
 
 def _key_space(description: Mapping[str, Any], plan: Plan) -> KeySpace:

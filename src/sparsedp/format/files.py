@@ -10,12 +10,16 @@ import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ..errors import FormatError
 from ..keys.hashing import KeySpace
 from ..keys.kept import wrong_keys
 from ..mechanisms import Arrays, Parts, Plan
+from ..mechanisms.partial import outline
+from .addresses import Address
 from .container import (
     NO_DIGEST,
     Container,
@@ -123,7 +127,9 @@ def to_bytes(contents: Contents) -> bytes:
 
 
 def nbytes(contents: Contents) -> int:
-    """The size in bytes of the file, or of all files, that `save` writes."""
+    """The size in bytes of the file, or of all files, that `save` writes; no array is read for it."""
+    outlines = tuple(tuple({name: outline(part, name) for name in part} for part in side) for side in contents.sides)
+    contents = replace(contents, sides=outlines)
     parts = contents.plan.problem.parts
     if parts == 1:
         whole = prefixed([side[0] for side in contents.sides])
@@ -137,7 +143,7 @@ def nbytes(contents: Contents) -> int:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _naming(path: Path | Address) -> Iterator[None]:
     """Prefix errors about a file with its name."""
     try:
         yield
@@ -145,8 +151,10 @@ def _naming(path: Path) -> Iterator[None]:
         raise FormatError(f"{path}: {error}") from None
 
 
-def load(path: Path, kind: type[Kind]) -> Kind:
-    """The release in a file or a directory, mapped, with its header checked completely."""
+def load(path: Path | Address, kind: type[Kind]) -> Kind:
+    """The release in a file or a directory, mapped or read when it is needed, with its header checked
+    completely.
+    """
     with _naming(path):
         return contents_of(*_open(path), kind, path)
 
@@ -156,28 +164,48 @@ def load_bytes(content: bytes, kind: type[Kind]) -> Kind:
     return contents_of(from_bytes(content), (), kind)
 
 
-def verify(path: Path) -> None:
+def verify(path: Path | Address) -> None:
     """`FormatError` unless every byte of a release is as it was written."""
     with _naming(path):
-        header, parts = _open(path)
-        for container, name in [(header, "the file"), *((part, part_name(at)) for at, part in enumerate(parts))]:
-            stated = container.description["checksums"]
-            for array, digest in checksums(container.arrays).items():
-                if stated.get(array) != digest:
-                    raise FormatError(f"array {array!r} of {name} fails its checksum: the file is damaged")
-        contents = contents_of(header, parts, Contents)
-        for side in contents.sides:
-            refuse(contents.plan.wrong_arrays(side, thorough=True))
-        if contents.plan.problem.keep_keys:
-            refuse(wrong_keys([arrays for side in contents.sides for arrays in side], contents.key_space))
+        if isinstance(path, Path):
+            _verify(path)
+            return
+        with TemporaryDirectory(prefix="sparsedp-") as folder:  # a copy: one array after the other would be whole
+            _verify(_copied(path, Path(folder) / "copy"))
 
 
-def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
+def _verify(path: Path) -> None:
+    header, parts = _open(path)
+    for container, name in [(header, "the file"), *((part, part_name(at)) for at, part in enumerate(parts))]:
+        stated = container.description["checksums"]
+        for array, digest in checksums(container.arrays).items():
+            if stated.get(array) != digest:
+                raise FormatError(f"array {array!r} of {name} fails its checksum: the file is damaged")
+    contents = contents_of(header, parts, Contents)
+    for side in contents.sides:
+        refuse(contents.plan.wrong_arrays(side, thorough=True))
+    if contents.plan.problem.keep_keys:
+        refuse(wrong_keys([arrays for side in contents.sides for arrays in side], contents.key_space))
+
+
+def _copied(address: Address, path: Path) -> Path:
+    """A copy of all files of a release that is elsewhere."""
+    from . import remote
+
+    directory, header = remote.open_first(address, HEADER_NAME)
+    check_description(header, "release")
+    if directory is None:
+        remote.copy(address, path)
+        return path
+    path.mkdir()
+    for name in (HEADER_NAME, *(part_name(at) for at in range(len(listed_parts(header))))):
+        remote.copy(directory / name, path / name)
+    return path
+
+
+def _open(path: Path | Address) -> tuple[Container, tuple[Container, ...]]:
     """The header file, and the part files if there are any, checked against each other."""
-    directory = path if path.is_dir() else None
-    if directory is not None and not (directory / HEADER_NAME).exists():
-        raise FormatError(f"a directory without {HEADER_NAME}: not a release, or an unfinished one")
-    header = read(path if directory is None else directory / HEADER_NAME)
+    directory, header = _open_first(path)
     check_description(header, "release")
     listed = listed_parts(header)
     if bool(listed) != (directory is not None) or len(listed) == 1:
@@ -187,7 +215,7 @@ def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
 
     def open_part(at: int) -> Container:
         with _naming(Path(part_name(at))):
-            part = read(directory / part_name(at))
+            part = _read(directory / part_name(at))
         check_description(part, "part")
         if (part.description["part"], part.description["of"]) != (at, len(listed)):
             raise FormatError(f"{part_name(at)} must be part {at} of {len(listed)}")
@@ -197,3 +225,24 @@ def _open(path: Path) -> tuple[Container, tuple[Container, ...]]:
 
     with ThreadPoolExecutor() as pool:
         return header, tuple(pool.map(open_part, range(len(listed))))
+
+
+def _read(path: Path | Address) -> Container:
+    if isinstance(path, Path):
+        return read(path)
+    from . import remote  # and with it much that other files do not need
+
+    return remote.read(path)
+
+
+def _open_first(path: Path | Address) -> tuple[Path | Address | None, Container]:
+    """The directory, if it is one, and the file with the header."""
+    if isinstance(path, Address):
+        from . import remote
+
+        return remote.open_first(path, HEADER_NAME)
+    if not path.is_dir():
+        return None, read(path)
+    if not (path / HEADER_NAME).exists():
+        raise FormatError(f"a directory without {HEADER_NAME}: not a release, or an unfinished one")
+    return path, read(path / HEADER_NAME)

@@ -8,7 +8,7 @@ docs/privacy.md, "Kept keys".
 from __future__ import annotations
 
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import compress, pairwise
 
 import numpy as np
@@ -45,7 +45,7 @@ def _without(arrays: dict[str, np.ndarray], names: Container[str]) -> dict[str, 
     return {name: one for name, one in arrays.items() if name not in names}
 
 
-def kept_keys(arrays: dict[str, np.ndarray], columns: Sequence[KeyColumn] = ()) -> list[Key]:
+def kept_keys(arrays: Mapping[str, np.ndarray], columns: Sequence[KeyColumn] = ()) -> list[Key]:
     """The keys of a table, in its order; `FormatError` if the arrays are damaged."""
     offsets, data = arrays[OFFSETS], arrays[BYTES].tobytes()
     if len(offsets) != len(arrays["table.ids"]) + 1 or offsets[0] != 0 or offsets[-1] != len(data):
@@ -56,7 +56,7 @@ def kept_keys(arrays: dict[str, np.ndarray], columns: Sequence[KeyColumn] = ()) 
     return [original_row(name, columns) if columns else original(name) for name in each]
 
 
-def wrong_keys(tables: Sequence[dict[str, np.ndarray]], space: KeySpace) -> Iterator[str]:
+def wrong_keys(tables: Sequence[Mapping[str, np.ndarray]], space: KeySpace) -> Iterator[str]:
     """What is wrong with the kept keys of all tables of a release, if anything."""
     kept = [kept_keys(arrays, space.columns) for arrays in tables]
     together = [key for keys in kept for key in keys]

@@ -17,7 +17,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from ..errors import ParameterError
-from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, Plan, check_privacy
+from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, Plan
 from .options import MechanismOptions
 from .predictions import ErrorPrediction
 from .problem import LEFT_OUT, Problem
@@ -96,3 +96,14 @@ def _planned(name: str, reason: str, problem: Problem, options: tuple[tuple[str,
     plan = replace(plan, reason=reason)  # type: ignore[type-var]  # plans are dataclasses
     check_privacy(plan)
     return plan
+
+
+def check_privacy(plan: Plan) -> None:
+    """Refuse a plan whose computed ε or δ exceeds what was requested: a bug, found before any data
+    is read.
+    """
+    if max(plan.exact_epsilon, plan.epsilon) > plan.problem.epsilon or plan.delta > plan.problem.delta:
+        raise AssertionError(
+            f"{plan.mechanism} would spend ε = {plan.exact_epsilon}, δ = {plan.delta}, "
+            f"more than {plan.problem.epsilon}, {plan.problem.delta}"
+        )

@@ -9,7 +9,7 @@ tests/mechanisms/test_exact_alp.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -25,6 +25,7 @@ from ..structures.rounding import MOST_LEVELS, LinearRounding
 from ..structures.table import Counts
 from .base import ArrayShape, Plan
 from .options import ALPHA, SCALING, SIZE_FACTOR
+from .partial import Touched, piece
 from .problem import Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 
@@ -98,14 +99,18 @@ class Embedding:
             "embedding.functions": (np.uint64, (levels, 4)),
         }
 
-    def wrong_arrays(self, arrays: Arrays) -> Iterator[str]:
+    def wrong_arrays(self, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
         """What is wrong with the row functions: a must be in 1..P - 1, b in 0..P - 1."""
         for a_low, a_high, b_low, b_high in arrays["embedding.functions"].tolist():
             if not 1 <= a_high << 64 | a_low < ROW_PRIME or b_high << 64 | b_low >= ROW_PRIME:
                 yield "embedding.functions must be coefficients below 2^89 - 1"
                 return
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+    def touched(self, arrays: Mapping[str, np.ndarray], ids: Words) -> dict[str, Touched]:
+        """The words that the estimates of ids read: one of each level."""
+        return {"embedding.bits": Touched(self.columns.words_of(arrays["embedding.functions"], ids), 1)}
+
+    def estimate(self, arrays: Mapping[str, np.ndarray], ids: Words) -> Estimates:
         """ALP-estimator, in cells."""
         levels = self.columns.estimate(arrays["embedding.bits"], arrays["embedding.functions"], ids)
         return levels / float(self.rounding.slope)
@@ -124,11 +129,11 @@ class Embedding:
         bits ^= random.random(bits.shape, np.float32) < float(self.columns.flip_probability)
         return estimate_bits(bits) / float(self.rounding.slope)
 
-    def crowded(self, arrays: Arrays) -> bool:
+    def crowded(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Whether the first level, which every key may reach, is more than twice as full as
         planned.
         """
-        words = arrays["embedding.bits"][: min(self.columns.words_per_level, MOST_COUNTED_WORDS)]
+        words = piece(arrays, "embedding.bits", 0, min(self.columns.words_per_level, MOST_COUNTED_WORDS))
         flip, bits = float(self.columns.flip_probability), 64 * len(words)
         ones = int(np.unpackbits(np.ascontiguousarray(words).view(np.uint8)).sum())
         full = (ones / bits - flip) / (1 - 2 * flip)  # corrected for flipped bits
@@ -216,8 +221,10 @@ class AlpPlan(Plan):
         return CROWDED if self.crowded else None
 
     def reader(self, parts: Parts) -> Reader:
-        (arrays,) = parts
-        return ArrayReader(self.observed(parts), lambda ids: self.embedding.estimate(arrays, ids))
+        return ArrayReader(self.observed(parts), parts, self.embedding.estimate)
+
+    def touched(self, arrays: Mapping[str, np.ndarray], part: int, ids: Words) -> dict[str, Touched]:
+        return self.embedding.touched(arrays, ids)
 
     def simulate(self, count: int, samples: int) -> Estimates:
         return self.clamp(self.embedding.simulate(count, samples))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -28,6 +28,7 @@ from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts
 from . import drawing, notebook
 from .options import Option
+from .partial import Touched, length_of, piece
 from .predictions import ErrorPrediction
 from .problem import NOISES, Problem
 from .reading import Arrays, Estimates, Parts, Reader, tables_of
@@ -168,10 +169,12 @@ class Plan(ABC):
         if thorough.
         """
         both_signs = self.problem.signed and self.releases == 1
-        for table in tables_of(parts):
-            if not self.problem.hashed and len(table.ids) and int(table.ids[-1]) >= self.problem.domain:
+        for arrays in parts if not self.problem.hashed else ():
+            stored = length_of(arrays, "table.ids") if "table.ids" in arrays else 0
+            if stored and int(piece(arrays, "table.ids", stored - 1, stored)[0]) >= self.problem.domain:
                 yield "table.ids must be below the domain"
-            if thorough and len(table.ids):
+        for table in tables_of(parts) if thorough else ():
+            if len(table.ids):
                 _ = table.index  # refuses ids that do not ascend
                 values = np.abs(table.values) if both_signs else table.values
                 if not self.smallest_stored <= int(values.min()) <= int(values.max()) <= LARGEST_COUNT:
@@ -180,6 +183,14 @@ class Plan(ABC):
     @abstractmethod
     def reader(self, parts: Parts) -> Reader:
         """The reader that answers lookups from the arrays."""
+
+    def touched(self, arrays: Mapping[str, np.ndarray], part: int, ids: Words) -> dict[str, Touched]:
+        """Which elements of large arrays, besides the table, the answers of a part's ids depend on."""
+        return {}
+
+    def partition(self, parts: Parts) -> Partition:
+        """Which part of a release has the answer of a key."""
+        return Partition(len(parts), self.problem.hashed)
 
     def observed(self, parts: Parts) -> Plan:
         """The plan with its predictions updated from what was published; the guarantee stays the
@@ -385,15 +396,4 @@ class DivisiblePlan(Plan):
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         part = self.build_part(0, self.draw_partition(self.problem, randomness), ids, counts, randomness)
-        return self.completed((part.arrays,))[0]
-
-
-def check_privacy(plan: Plan) -> None:
-    """Refuse a plan whose computed ε or δ exceeds what was requested: a bug, found before any data
-    is read.
-    """
-    if max(plan.exact_epsilon, plan.epsilon) > plan.problem.epsilon or plan.delta > plan.problem.delta:
-        raise AssertionError(
-            f"{plan.mechanism} would spend ε = {plan.exact_epsilon}, δ = {plan.delta}, "
-            f"more than {plan.problem.epsilon}, {plan.problem.delta}"
-        )
+        return dict(self.completed((part.arrays,))[0])

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
@@ -187,10 +187,9 @@ class CompactPlan(Plan):
                 return
 
     def reader(self, parts: Parts) -> Reader:
-        (arrays,) = parts
-        return ArrayReader(self, lambda ids: self.estimate(arrays, ids))
+        return ArrayReader(self, parts, self.estimate)
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+    def estimate(self, arrays: Mapping[str, np.ndarray], ids: Words) -> Estimates:
         """Unclamped estimates, in cells."""
         ring = polynomial_ring(self.buckets.prime)
         polynomial = ring([int.from_bytes(row.tobytes(), "little") for row in arrays["coefficients"]])

@@ -8,7 +8,7 @@ Exact test: tests/mechanisms/test_exact_laplace.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -19,6 +19,7 @@ from ..privacy.laws import TwoSided
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts, add_noise
 from .base import ArrayShape, Plan
+from .partial import Touched
 from .problem import Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader
 
@@ -75,10 +76,12 @@ class LaplacePlan(Plan):
             yield "values must be at most 2^61"
 
     def reader(self, parts: Parts) -> Reader:
-        (arrays,) = parts
-        return ArrayReader(self, lambda ids: self.estimate(arrays, ids))
+        return ArrayReader(self, parts, self.estimate)
 
-    def estimate(self, arrays: Arrays, ids: Words) -> Estimates:
+    def touched(self, arrays: Mapping[str, np.ndarray], part: int, ids: Words) -> dict[str, Touched]:
+        return {"values": Touched(ids.astype(np.int64), 1)}
+
+    def estimate(self, arrays: Mapping[str, np.ndarray], ids: Words) -> Estimates:
         """Unclamped estimates, in cells."""
         return arrays["values"][ids].astype(np.float64)
 

@@ -22,21 +22,47 @@ if TYPE_CHECKING:
 BALANCED, FITTED = "balanced", "fitted"
 
 
+class PatternAnswers:
+    """What the patterns of a release mean, each computed at first use and then kept."""
+
+    def __init__(self, plan: TightAlpPlan, parts: Parts) -> None:
+        self.plan, self._parts = plan.observed(parts), parts
+        self.values = lru_cache(maxsize=8)(self._values)
+        self.intervals = lru_cache(maxsize=8)(self._intervals)
+
+    def _values(self, estimator: str, prior: str) -> Floats:
+        own = prior == FITTED and estimator != "paper"
+        return self._fitted.estimates(estimator, prior) if own else self.plan.answers(estimator, prior)
+
+    def _intervals(self, failure: float, prior: str) -> tuple[Floats, Floats]:
+        return self.plan.intervals(failure, self.values(ESTIMATORS[0], prior))
+
+    @cached_property
+    def _fitted(self) -> FittedDecoder:
+        fit, rate = self.plan.fit(self._parts), float(self.plan.stage.noise.rate)
+        return FittedDecoder(self.plan.blocks.ladder, self.plan.loads, fit.grid, fit.unstored, fit.law, rate=rate)
+
+    @cached_property
+    def summands(self) -> Summands:
+        """What each pattern adds to a sum."""
+        stage = self.plan.stage
+        return summands(self.plan.decoder, float(stage.noise.rate), stage.threshold)
+
+
 class PatternReader(Reader):
     """Stored keys from the table, all others from one cache line and a table of patterns."""
 
     estimators = ESTIMATORS
     plan: TightAlpPlan
 
-    def __init__(self, plan: TightAlpPlan, parts: Parts) -> None:
-        self.plan, self._arrays = plan.observed(parts), parts
+    def __init__(self, plan: TightAlpPlan, parts: Parts, answers: PatternAnswers | None = None) -> None:
+        self._answers = PatternAnswers(plan, parts) if answers is None else answers
+        self.plan, self._arrays = self._answers.plan, parts
         self.priors = PRIORS if self.plan.published is None else (BALANCED, *PRIORS)
-        self._tables = [table.index for table in tables_of(parts)]
-        self._parts = [arrays["embedding.blocks"] for arrays in parts]
-        self._seeds = parts[0]["embedding.seeds"]
-        self._values = lru_cache(maxsize=8)(self._answers)
-        self._intervals = lru_cache(maxsize=8)(self._bounds)
-        self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._values(*kind)))
+        self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._answers.values(*kind)))
+
+    def over(self, parts: Parts) -> Reader:
+        return PatternReader(self.plan, parts, self._answers)
 
     def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
         """Balanced answers are not estimates from a posterior, so they have no mean."""
@@ -47,20 +73,17 @@ class PatternReader(Reader):
             raise ParameterError(f"prior {BALANCED!r} has only the estimator {ESTIMATORS[0]!r}, got {chosen!r}")
         return chosen, prior
 
-    def _answers(self, estimator: str, prior: str) -> Floats:
-        own = prior == FITTED and estimator != "paper"
-        return self._fitted.estimates(estimator, prior) if own else self.plan.answers(estimator, prior)
-
-    def _bounds(self, failure: float, prior: str) -> tuple[Floats, Floats]:
-        return self.plan.intervals(failure, self._values(ESTIMATORS[0], prior))
+    @cached_property
+    def _tables(self) -> list[_native.Table]:
+        return [table.index for table in tables_of(self._arrays)]
 
     @cached_property
-    def _fitted(self) -> FittedDecoder:
-        fit, rate = self.plan.fit(self._arrays), float(self.plan.stage.noise.rate)
-        return FittedDecoder(self.plan.blocks.ladder, self.plan.loads, fit.grid, fit.unstored, fit.law, rate=rate)
+    def _blocks(self) -> list[Words]:
+        return [arrays["embedding.blocks"] for arrays in self._arrays]
 
     def _reader(self, values: Floats, factor: float = 1.0, offset: float = 0.0) -> _native.BlockReader:
-        return self.plan.blocks.reader(self._tables, self._parts, self._seeds, values, factor, offset)
+        seeds = self._arrays[0]["embedding.seeds"]
+        return self.plan.blocks.reader(self._tables, self._blocks, seeds, values, factor, offset)
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
         return self._estimates(estimator, prior).read(ids)
@@ -73,19 +96,14 @@ class PatternReader(Reader):
         return self._estimates(*self.check(None, None))
 
     def sum(self, ids: Words) -> Summed:
-        own, noise = self._summands, self.plan.stage.noise.variance_of_draws
+        own, noise = self._answers.summands, self.plan.stage.noise.variance_of_draws
         total = self._reader(own.values).read(ids).sum()
         variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
         bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
         return Summed(float(total), max(float(variance), len(ids) * own.least_variance), bias)
 
-    @cached_property
-    def _summands(self) -> Summands:
-        stage = self.plan.stage
-        return summands(self.plan.decoder, float(stage.noise.rate), stage.threshold)
-
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """From the law of the noise for stored keys, from the posterior for all others."""
         noise = self.plan.stage.noise.exceeded_with(failure)
-        below, above = self._intervals(failure, prior)
+        below, above = self._answers.intervals(failure, prior)
         return self._reader(below, 1.0, -noise).read(ids), self._reader(above, 1.0, noise).read(ids)

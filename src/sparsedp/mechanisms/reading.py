@@ -5,7 +5,7 @@ cells.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from .base import Plan
 
 Arrays: TypeAlias = dict[str, np.ndarray]
-Parts: TypeAlias = tuple[Arrays, ...]  # of one release of non-negative counts: each answers for its share of the keys
+# Of one release of non-negative counts: each answers for its share of the keys.
+Parts: TypeAlias = tuple[Mapping[str, np.ndarray], ...]
 Estimates: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -45,6 +46,12 @@ class Reader(ABC):
     @abstractmethod
     def estimate_one(self, id: int) -> float:
         """The default estimate of one id."""
+
+    @abstractmethod
+    def over(self, parts: Parts) -> Reader:
+        """The same reader for arrays that hold only what some ids need. What it knows of the release
+        as a whole (loads, a fitted prior) stays.
+        """
 
     def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
         """The estimator and the prior, each by default the first; `ParameterError` lists those of
@@ -76,15 +83,21 @@ class Reader(ABC):
 class ArrayReader(Reader):
     """A reader that needs only a function of the arrays and the ids."""
 
-    def __init__(self, plan: Plan, estimate: Callable[[Words], Estimates]) -> None:
+    def __init__(
+        self, plan: Plan, parts: Parts, estimate: Callable[[Mapping[str, np.ndarray], Words], Estimates]
+    ) -> None:
         self.plan = plan
+        (self._arrays,) = parts
         self._estimate = estimate
 
+    def over(self, parts: Parts) -> Reader:
+        return ArrayReader(self.plan, parts, self._estimate)
+
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return self._estimate(ids)
+        return self._estimate(self._arrays, ids)
 
     def estimate_one(self, id: int) -> float:
-        return float(self._estimate(np.array([id], np.uint64))[0])
+        return float(self._estimate(self._arrays, np.array([id], np.uint64))[0])
 
 
 def tables_of(parts: Parts) -> list[Table]:

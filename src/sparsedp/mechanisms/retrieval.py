@@ -17,7 +17,7 @@ Every key, present or not, is answered with the error of noise at (almost) the f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -39,6 +39,7 @@ from ..structures.table import LARGEST_COUNT, MOST_TAIL_STEPS, Counts, Table
 from . import gaussian, retrieval_account
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .gaussian import GaussianNoise, GaussianSize
+from .partial import Touched, piece
 from .problem import LEFT_OUT, NOISES, SAME_FINGERPRINT, Problem, UserBounds
 from .reading import Arrays, Estimates, Parts, Reader
 from .retrieval_account import DEPENDENCE_SHARE, STORED_SHARE
@@ -220,11 +221,15 @@ class RetrievalPlan(DivisiblePlan):
 
     def wrong_arrays(self, parts: Parts, thorough: bool) -> Iterator[str]:
         yield from super().wrong_arrays(parts, thorough)
-        if any(arrays["retrieval.slots"][-8:].any() for arrays in parts):
+        end = self.system.size * self.system.width
+        if any(piece(arrays, "retrieval.slots", end, end + 8).any() for arrays in parts):
             yield "the slots must be followed by eight zero bytes"
 
     def reader(self, parts: Parts) -> Reader:
         return SlotReader(self, parts)
+
+    def touched(self, arrays: Mapping[str, np.ndarray], part: int, ids: Words) -> dict[str, Touched]:
+        return {"retrieval.slots": Touched(self.system.places_of(arrays["retrieval.seed"], ids), 8)}
 
     def observed(self, parts: Parts) -> RetrievalPlan:
         return replace(self, array_filled=all(self.filled_parts(parts)))

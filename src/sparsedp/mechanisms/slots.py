@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from .. import _native
 from .._util.lazy import cached_property
@@ -12,10 +13,31 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy.randomness import Words
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
+from .partial import length_of
 from .reading import Estimates, Parts, Reader, Summed, tables_of
 
 if TYPE_CHECKING:
     from .retrieval import RetrievalPlan
+
+
+class SlotFit:
+    """What the tables of all parts show about the counts of keys."""
+
+    def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
+        self._plan, self._parts = plan, parts
+        self.enough = sum(length_of(arrays, "table.ids") for arrays in parts) >= LEAST_STORED
+
+    @cached_property
+    def medians(self) -> Estimates:
+        """The answers for noisy values from 0 on."""
+        return self._posterior.medians
+
+    @cached_property
+    def _posterior(self) -> Posterior:
+        values = np.concatenate([arrays["table.values"] for arrays in self._parts])
+        problem, buckets = self._plan.problem, self._plan.buckets
+        keys = float(problem.entries or 1) if problem.sizing_noise is None else None
+        return posterior_of_noisy(problem, buckets, np.abs(values), keys)
 
 
 class SlotReader(Reader):
@@ -30,16 +52,28 @@ class SlotReader(Reader):
     priors = ("flat", "fitted")
     plan: RetrievalPlan
 
-    def __init__(self, plan: RetrievalPlan, parts: Parts) -> None:
-        self.plan = plan.observed(parts)
-        self._tables = tables_of(parts)
-        self._indexes = [table.index for table in self._tables]
-        self._packed = [arrays["retrieval.slots"] for arrays in parts]
+    def __init__(self, plan: RetrievalPlan, parts: Parts, fit: SlotFit | None = None) -> None:
+        self.plan, self._parts = plan.observed(parts), parts
+        self._fit = SlotFit(plan, parts) if fit is None else fit
         self._seeds = [arrays["retrieval.seed"] for arrays in parts]
         self._filled = np.array(plan.filled_parts(parts))
         self._lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
         self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
-        self._slots = self._reader(self._noisy.astype(np.float64))
+
+    def over(self, parts: Parts) -> Reader:
+        return SlotReader(self.plan, parts, self._fit)
+
+    @cached_property
+    def _tables(self) -> list[_native.Table]:
+        return [table.index for table in tables_of(self._parts)]
+
+    @cached_property
+    def _packed(self) -> list[npt.NDArray[np.uint8]]:
+        return [arrays["retrieval.slots"] for arrays in self._parts]
+
+    @cached_property
+    def _slots(self) -> _native.SlotReader:
+        return self._reader(self._noisy.astype(np.float64))
 
     @property
     def _both_signs(self) -> bool:
@@ -48,7 +82,7 @@ class SlotReader(Reader):
 
     def _reader(self, values: Estimates) -> _native.SlotReader:
         return self.plan.system.reader(
-            self._indexes, self._packed, self._seeds, self.plan.problem.hashed, self._lasts, values
+            self._tables, self._packed, self._seeds, self.plan.problem.hashed, self._lasts, values
         )
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
@@ -85,25 +119,18 @@ class SlotReader(Reader):
         if not self.plan.filled:
             problem = self.plan.problem
             empty = ~self._filled[Partition(problem.parts, problem.hashed).part_of(ids)]
-            table = _native.TableReader(self._indexes, problem.hashed, 1.0, offset, unstored)
+            table = _native.TableReader(self._tables, problem.hashed, 1.0, offset, unstored)
             answers[empty] = table.read(ids[empty])
         return answers
 
     def _is_fitted(self, prior: str) -> bool:
-        return prior == "fitted" and sum(len(table.ids) for table in self._tables) >= LEAST_STORED
+        return prior == "fitted" and self._fit.enough
 
     def _of_buckets(self, answers: Estimates) -> Estimates:
         """The answers for all buckets, from those for noisy values from 0 on."""
         if self._both_signs:
             return np.where(self._noisy < 0, -1.0, 1.0) * answers[np.abs(self._noisy)] + 0.0  # and no -0
         return answers[np.maximum(self._noisy, 0)]
-
-    @cached_property
-    def _fit(self) -> Posterior:
-        values = np.concatenate([table.values for table in self._tables])
-        problem, buckets = self.plan.problem, self.plan.buckets
-        keys = float(problem.entries or 1) if problem.sizing_noise is None else None
-        return posterior_of_noisy(problem, buckets, np.abs(values), keys)
 
     @cached_property
     def _fitted(self) -> _native.SlotReader:

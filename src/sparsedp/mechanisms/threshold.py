@@ -17,6 +17,7 @@ from fractions import Fraction
 import numpy as np
 
 from .. import _native
+from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy.cut_laws import CutLaw
@@ -110,9 +111,18 @@ class TableReader(Reader):
     plan: TablePlan
 
     def __init__(self, plan: TablePlan, parts: Parts) -> None:
-        self.plan = plan
-        self._tables = [table.index for table in tables_of(parts)]
-        self._values = self._reader(0.0, 0.0)
+        self.plan, self._parts = plan, parts
+
+    @cached_property
+    def _tables(self) -> list[_native.Table]:
+        return [table.index for table in tables_of(self._parts)]
+
+    @cached_property
+    def _values(self) -> _native.TableReader:
+        return self._reader(0.0, 0.0)
+
+    def over(self, parts: Parts) -> Reader:
+        return TableReader(self.plan, parts)
 
     def _reader(self, offset: float, unstored: float) -> _native.TableReader:
         return _native.TableReader(self._tables, self.plan.problem.hashed, 1.0, offset, unstored)

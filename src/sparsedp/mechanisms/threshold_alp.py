@@ -9,21 +9,23 @@ Exact test: tests/mechanisms/test_exact_alp.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 
 import numpy as np
 
+from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..privacy.laws import precise
 from ..privacy.randomness import Randomness, Words
-from ..structures.table import Counts
+from ..structures.table import Counts, Table
 from ..structures.thresholds import PureStage, StableStage, Stage
 from .alp import CROWDED, Embedding
 from .base import TABLE_SHAPES, ArrayShape, Plan
 from .options import ALPHA, SCALING, SIZE_FACTOR, SPLIT, STORED_ZEROS, THRESHOLD_RULE
+from .partial import Touched
 from .problem import STAGE_MISFIT, Problem
 from .reading import ArrayReader, Arrays, Estimates, Parts, Reader, tables_of
 from .stability import plan_stable_stage, simulate_stable
@@ -127,11 +129,13 @@ class ThresholdAlpPlan(Plan):
         return CROWDED if self.crowded else None
 
     def reader(self, parts: Parts) -> Reader:
-        (arrays,) = parts
         plan = self.observed(parts)
         if self.stage is None:
-            return ArrayReader(plan, lambda ids: self.embedding.estimate(arrays, ids))
-        return ThresholdAlpReader(plan, self.stage, arrays)
+            return ArrayReader(plan, parts, self.embedding.estimate)
+        return ThresholdAlpReader(plan, self.stage, parts)
+
+    def touched(self, arrays: Mapping[str, np.ndarray], part: int, ids: Words) -> dict[str, Touched]:
+        return self.embedding.touched(arrays, ids)
 
     def simulate(self, count: int, samples: int) -> Estimates:
         estimates = self.embedding.simulate(count, samples)
@@ -179,11 +183,17 @@ class ThresholdAlpReader(Reader):
 
     plan: ThresholdAlpPlan
 
-    def __init__(self, plan: ThresholdAlpPlan, stage: Stage, arrays: Arrays) -> None:
+    def __init__(self, plan: ThresholdAlpPlan, stage: Stage, parts: Parts) -> None:
         self.plan = plan
         self._stage = stage
-        self._arrays = arrays
-        (self._table,) = tables_of((arrays,))
+        (self._arrays,) = parts
+
+    @cached_property
+    def _table(self) -> Table:
+        return tables_of((self._arrays,))[0]
+
+    def over(self, parts: Parts) -> Reader:
+        return ThresholdAlpReader(self.plan, self._stage, parts)
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
         stored, values = self._table.find(ids)

@@ -11,7 +11,7 @@ tests/mechanisms/test_exact_tight_alp.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -36,9 +36,10 @@ from .fitted import Fit, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
 from .leftover import assumed_above, expected_stored, not_stored, plan_stage, ratio_up, step_factors, unstored_chances
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
+from .partial import Touched
 from .patterns import BALANCED, PatternReader
 from .problem import STAGE_MISFIT, Problem
-from .reading import Estimates, Parts, Reader, tables_of
+from .reading import Estimates, Parts, Reader
 from .stability import simulate_stable
 from .threshold import TABLE_ENTRY_NBYTES
 
@@ -208,8 +209,7 @@ class TightAlpPlan(DivisiblePlan):
             yield f"embedding.values must be at most {top}"
         layout = self.blocks.of_part(self.problem.parts)
         for part, arrays in enumerate(parts):
-            first, second, row = arrays["embedding.seeds"].tolist()
-            partition = Partition(self.problem.parts, self.problem.hashed, (first, second, row))
+            partition = self.partition((arrays,))
             if thorough and (partition.part_of(arrays["table.ids"]) != part).any():
                 yield "table.ids must be those of their part"
             if not np.array_equal(arrays["embedding.seeds"], parts[0]["embedding.seeds"]):
@@ -224,6 +224,16 @@ class TightAlpPlan(DivisiblePlan):
 
     def reader(self, parts: Parts) -> Reader:
         return PatternReader(self, parts)
+
+    def partition(self, parts: Parts) -> Partition:
+        first, second, row = parts[0]["embedding.seeds"].tolist()
+        return Partition(self.problem.parts, self.problem.hashed, (first, second, row))
+
+    def touched(self, arrays: Mapping[str, np.ndarray], part: int, ids: Words) -> dict[str, Touched]:
+        (words,) = self.array_shapes["embedding.blocks"][1]
+        assert words is not None
+        starts = self.blocks.blocks_of(arrays["embedding.seeds"], ids) - part * words
+        return {"embedding.blocks": Touched(starts, BLOCK_BITS // 64)}
 
     def observed(self, parts: Parts) -> TightAlpPlan:
         """The plan whose loads and answers are those of the release."""
@@ -263,7 +273,7 @@ class TightAlpPlan(DivisiblePlan):
 
     def fit(self, parts: Parts) -> Fit:
         """The prior fitted to a release."""
-        values = np.concatenate([table.values for table in tables_of(parts)])
+        values = np.concatenate([arrays["table.values"] for arrays in parts])
         return fit_prior(self.problem, self.stage, values, list(self._symbols(parts)))
 
     @cached_property

@@ -14,11 +14,14 @@ import numpy.typing as npt
 from .._util.lazy import cached_property
 from ..errors import FormatError, ParameterError, ReproducibleReleaseError
 from ..format import files
+from ..format.addresses import address_of
 from ..format.description import Contents
 from ..keys.kept import kept_keys
 from ..keys.kinds import Key, KeyColumn, columns_in_words
 from ..keys.rows import is_one_key, rereadable_keys, take
 from ..mechanisms import Plan, Reader, Summed, notebook, tables_of
+from ..mechanisms.gathering import reader_of
+from ..mechanisms.partial import length_of
 from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
 from . import pictures
@@ -49,8 +52,8 @@ class Sum(NamedTuple):
 class Release(Contents):
     """A differentially private sparse vector: everything in it may be published.
 
-    It never changes and may be shared between threads. It pickles as the path of its file if it was
-    loaded from one.
+    It never changes and may be shared between threads. It pickles as the path or address of its file
+    if it was loaded from one.
     """
 
     @property
@@ -190,6 +193,12 @@ class Release(Contents):
         order = np.argsort(keys, kind="stable")
         return Stored(keys[order], values[order] * self._step)
 
+    @property
+    def stored_count(self) -> int:
+        """How many keys are stored explicitly."""
+        parts = (part for side in self.sides for part in side if "table.ids" in part)
+        return sum(length_of(part, "table.ids") for part in parts)
+
     def kept_keys(self) -> list[Key]:
         """The original stored keys, in the order of `stored()`; only for releases with `keep_keys`."""
         if not self.plan.problem.keep_keys:
@@ -281,7 +290,7 @@ class Release(Contents):
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.source is not None:
-            return _reopen, (str(self.source.path), self.source.digest)
+            return _reopen, (self.source.locator, self.source.digest)
         if self.plan.problem.parts > 1:
             raise PicklingError("a release of several parts must be saved and loaded before it can be pickled")
         return _from_bytes, (files.to_bytes(self),)
@@ -292,7 +301,7 @@ class Release(Contents):
 
     @cached_property
     def _readers(self) -> tuple[Reader, ...]:
-        return tuple(self.plan.reader(side) for side in self.sides)
+        return tuple(reader_of(self.plan, side) for side in self.sides)
 
     def _estimates(self, ids: Words, estimator: str | None, prior: str | None, clamp: bool) -> Floats:
         first, *second = (reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers)
@@ -349,19 +358,21 @@ def _no_members(what: str) -> TypeError:
 
 
 def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> Release:
-    """Open a release: a file, or a directory of parts.
+    """Open a release: a file, a directory of parts, or the address of one (https://…, s3://…, anything
+    that fsspec opens; extra `remote`).
 
     Its header is checked completely, including the exact ε and δ. Its arrays are memory-mapped, so
     opening takes milliseconds and no memory at any size. `verify` also checks every byte of the
-    arrays.
+    arrays. Of a remote file, a lookup reads only the ranges of bytes that it needs (docs/remote.md).
 
     `allow_reproducible` opens releases that were built with the test-only randomness and protect
     nobody.
     """
-    opened = files.load(Path(path).absolute(), Release)
+    address = address_of(path)
+    opened = files.load(address or Path(path).absolute(), Release)
     if opened.reproducible and not allow_reproducible:
         raise ReproducibleReleaseError(
-            f"{path} was built with reproducible randomness, which protects nobody; "
+            f"{address or path} was built with reproducible randomness, which protects nobody; "
             "pass allow_reproducible=True to open it in a test"
         )
     return opened
@@ -371,7 +382,7 @@ def verify(path: str | os.PathLike[str]) -> None:
     """`FormatError` unless every byte of a saved release is as it was written and its guarantee is
     what it states.
     """
-    files.verify(Path(path))
+    files.verify(address_of(path) or Path(path))
 
 
 def _from_bytes(content: bytes) -> Release:
@@ -382,5 +393,5 @@ def _reopen(path: str, digest: str) -> Release:
     """The release that was pickled by its path, or `FormatError` if another one is there now."""
     opened = load(path, allow_reproducible=True)  # it was open when it was pickled
     if opened.source is None or opened.source.digest != digest:
-        raise FormatError(f"{path} has been replaced since the release was pickled")
+        raise FormatError(f"{address_of(path) or path} has been replaced since the release was pickled")
     return opened

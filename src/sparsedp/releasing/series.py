@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
+from ..format.addresses import address_of
 from ..keys.kinds import columns_in_words
 from ..keys.rows import is_one_key, rereadable_keys, take
 from ..mechanisms import notebook
@@ -287,6 +288,10 @@ def _listed(sources: Any) -> list[Source]:
     if isinstance(sources, Release):
         return [sources]
     if isinstance(sources, (str, os.PathLike)):
+        if address := address_of(sources):
+            if "*" in str(address):
+                raise ParameterError(f"a series of remote files must be a list of their addresses, got {address}")
+            return [sources]
         pattern = os.fspath(sources)
         if os.path.isdir(pattern) and not (Path(pattern) / "release.sparsedp").exists():
             pattern = os.path.join(glob.escape(pattern), "*.sparsedp")
@@ -312,14 +317,16 @@ def _dated_label(source: Source) -> str:
     if isinstance(source, Release):
         if source.source is None:
             raise ParameterError("releases that were not loaded from files have no names; pass labels=")
-        source = source.source.path
-    for part in reversed(Path(source).parts):
+        shown = str(source.source.path)
+    else:
+        shown = str(address_of(source) or os.fspath(source))
+    for part in reversed(Path(shown).parts):
         for pattern in (_DAY, _MONTH):
             for found in pattern.finditer(part):
                 label = "-".join(found.groups())
                 if _is_dated(label):
                     return label
-    raise ParameterError(f"there is no date such as 2024-01-31 in the name of {os.fspath(source)}; pass labels=")
+    raise ParameterError(f"there is no date such as 2024-01-31 in the name of {shown}; pass labels=")
 
 
 def _text(label: object) -> str:

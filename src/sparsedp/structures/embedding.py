@@ -67,6 +67,14 @@ class Columns:
         """ALP1-estimator: for each id the average of all maximisers of the partial sums, in levels."""
         return _native.estimate_columns(array, functions, self.rows, ids)
 
+    def words_of(self, functions: Words, ids: Words) -> npt.NDArray[np.int64]:
+        """The positions in the array of all words that the estimates of ids read."""
+        levels = (
+            _native.rows_of(functions, self.rows, level, ids).astype(np.int64) // 64 + level * self.words_per_level
+            for level in range(self.levels)
+        )
+        return np.concatenate([np.empty(0, np.int64), *levels])
+
     def _flip_digits(self) -> tuple[int, int]:
         # Fewer digits if the probability allows: p = 1/4 needs two random words per word, not
         # sixteen.
@@ -189,6 +197,11 @@ class Blocks:
     def count_symbols(self, array: Words) -> Words:
         """How often each symbol of each level occurs in the array."""
         return _native.count_symbols(array, self._shape, self.blocks)
+
+    def blocks_of(self, seeds: Words, ids: Words) -> npt.NDArray[np.int64]:
+        """The positions in the array of the blocks of ids, in words."""
+        first, second, _ = (int(seed) for seed in seeds)
+        return _native.parts_of(ids, self.hashed, first, second, self.blocks).astype(np.int64) * _BLOCK_WORDS
 
     def reader(
         self,

@@ -116,6 +116,11 @@ class LinearSystem:
         packed[used:] = 0
         return packed
 
+    def places_of(self, seed: Words, ids: Words) -> npt.NDArray[np.int64]:
+        """The positions in the packed array of all slots of ids, in bytes."""
+        slots = _native.slots_of(int(seed[0]), int(seed[1]), self.slots, self.segment, ids)
+        return slots.astype(np.int64) * self.width
+
     def reader(
         self,
         tables: list[_native.Table],

@@ -16,6 +16,7 @@ from ...counting.scans import check_columns
 from ...counting.spark_rows import KIND_OF_TYPE
 from ...errors import InputError, KeyTypeError, ParameterError
 from ...format import files
+from ...format.addresses import address_of
 from ...keys.components import wrong_component
 from ...keys.hashing import wrong_kind
 from ...keys.kinds import columns_in_words, is_instant, is_simple, unit_of
@@ -91,7 +92,7 @@ def _check_kinds(release: Release, names: list[str], types: list[str]) -> None:
 def shipped(session: SparkSession, opened: Release) -> Callable[[], Release]:
     """A function that opens the release on an executor, once for each of its Python workers."""
     if opened.source is not None and opened.plan.problem.parts > 1:
-        path, digest = str(opened.source.path), opened.source.digest
+        path, digest = opened.source.locator, opened.source.digest
         return lambda: _open(path, digest)
     if opened.plan.problem.parts > 1:
         raise ParameterError("a release of several parts must be saved, on a file system that all executors share")
@@ -131,6 +132,6 @@ def _open(path: str, digest: str) -> Release:
     if found is None:
         found = load(path, allow_reproducible=True)  # the caller had opened it
         if found.source is None or found.source.digest != digest:
-            raise ParameterError(f"{path} has been replaced since the lookup was planned")
+            raise ParameterError(f"{address_of(path) or path} has been replaced since the lookup was planned")
         _OPENED[path, digest] = found
     return found
