@@ -41,7 +41,7 @@ DIGEST = 64
 # A summary is due after so many bytes of lines, and after so many times the last summary: of two
 # thousand kinds of debits, it is large.
 TAIL = 1 << 16
-TAIL_PER_SUMMARY = 3
+TAIL_PER_SUMMARY = 5
 PIECE = 1 << 20  # of a file, at a time
 SUMMARY = b'[["summary",'  # within a text of JSON, the quotes would be escaped
 
