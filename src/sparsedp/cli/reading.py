@@ -179,6 +179,7 @@ def _escaped(letter: str) -> str:
 def info(release: File, json: Json = False) -> None:
     """Show what a release guarantees and how it was made."""
     from ..mechanisms.words import guarantee, kind_of_keys
+    from ..releasing.describing import description_of
     from ..releasing.published import load
 
     opened = load(release, allow_reproducible=True)
@@ -186,29 +187,7 @@ def info(release: File, json: Json = False) -> None:
     estimated = problem.size_estimated
     size = sum(file.stat().st_size for file in release.iterdir()) if release.is_dir() else release.stat().st_size
     if json:
-        show(
-            {
-                "mechanism": plan.mechanism,
-                "epsilon": opened.epsilon,
-                "delta": opened.delta,
-                "guarantee": guarantee(plan),
-                "neighbours": problem.promise,
-                "contribution": None if problem.contribution is None else str(problem.contribution),
-                "assumption": plan.assumption,
-                "keys": _keys_of(problem) if problem.hashed else f"integers below {problem.domain}",
-                "key_kind": opened.key_space.kind,
-                "key_columns": [vars(column) for column in opened.key_columns],
-                "nonzero": None if estimated else problem.nonzero,
-                "estimated_size": problem.nonzero if estimated else None,
-                "filled": opened.filled,
-                "overload": opened.overload,
-                "stored": len(opened.stored().keys),
-                "bytes": size,
-                "parts": problem.parts,
-                "reproducible": opened.reproducible,
-                "format": opened.format,
-            }
-        )
+        show(description_of(opened, size))
         return
     print(f"{release}: {size:,} bytes, {problem.parts} part{'s' if problem.parts > 1 else ''}")
     if opened.reproducible:
@@ -228,10 +207,6 @@ def info(release: File, json: Json = False) -> None:
         print("           the noise count as fractions of a key, so this is not the number of keys")
     if opened.overload is not None:
         print(f"  OVERLOAD {opened.overload}")
-
-
-def _keys_of(problem: Any) -> str:
-    return "hashed, with stored keys kept" if problem.keep_keys else "hashed"
 
 
 @app.command()

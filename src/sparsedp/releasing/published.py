@@ -38,6 +38,14 @@ class Stored(NamedTuple):
     values: Floats
 
 
+class Answer(NamedTuple):
+    """Estimates of some keys, and the ends of their intervals."""
+
+    estimates: Floats
+    low: Floats
+    high: Floats
+
+
 class Sum(NamedTuple):
     """A sum over keys and its standard error."""
 
@@ -143,6 +151,12 @@ class Release(Contents):
         """
         _check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
+
+    def answer(self, keys: object, confidence: float = 0.95) -> Answer:
+        """What `lookup` and `interval` give together; keys are read and hashed once."""
+        _check_confidence(confidence)
+        ids = self.key_space.ids(keys)
+        return Answer(self._estimates(ids, None, None, True), *self._bounds(ids, confidence, None))
 
     def _bounds(self, ids: Words, confidence: float, prior: str | None) -> tuple[Floats, Floats]:
         failure = (1 - confidence) / len(self.sides)

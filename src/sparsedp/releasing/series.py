@@ -289,6 +289,11 @@ def _refuse_twice(labels: tuple[str, ...], releases: Sequence[Release]) -> None:
         first[identity] = label
 
 
+def listed_paths(sources: str) -> list[str]:
+    """The files of a series, from a glob or a folder."""
+    return [os.fspath(path) for path in _listed(sources) if not isinstance(path, Release)]
+
+
 def _listed(sources: Any) -> list[Source]:
     if isinstance(sources, Release):
         return [sources]
