@@ -19,7 +19,7 @@ import numpy as np
 
 import sparsedp
 
-from . import budgets, builds, composite, lookups
+from . import budgets, builds, composite, lookups, serving
 from .measuring import Row
 
 GROUPS: list[Callable[[], Iterator[Row]]] = [
@@ -32,6 +32,7 @@ GROUPS: list[Callable[[], Iterator[Row]]] = [
     builds.growth_rows,
     builds.noise_rows,
     budgets.ledger_rows,
+    serving.serve_rows,
 ]
 
 

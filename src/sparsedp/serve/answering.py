@@ -1,22 +1,22 @@
 """Answers as JSON or as an Arrow stream.
 
-JSON is written row by row: other threads, above all the event loop, get their turn meanwhile. It has
-no infinity, so where there is no bound, it says null.
+JSON is written by columns, in Arrow, which leaves Python to other threads meanwhile, above all to the
+event loop. It has no infinity, so where there is no bound, it says null.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from datetime import date
-from itertools import repeat
 from json.encoder import encode_basestring_ascii as text_of
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..keys.kinds import KeyColumn, is_instant, labels
@@ -27,6 +27,7 @@ from .limits import RefusedError
 from .streams import write_stream
 
 ANSWERS = ("estimate", "low", "high")
+_FEW = 64
 _SAFE = (1 << 53) - 1  # JavaScript rounds larger integers
 
 
@@ -40,18 +41,19 @@ def check_size(served: Served, count: int, most: int) -> None:
 
 def as_json(served: Served, asked: Asked, confidence: float) -> bytes:
     """The estimates and intervals of all keys."""
-    keys = [value_of(key) for key in asked.values]
+    answers = _answer(served, asked, confidence)
+    if asked.count * len(answers) <= _FEW:
+        return _few(served, asked, confidence, answers)
+    keys = _written(asked)
     if served.summary["kind"] == "release":
-        return _document(served.name, confidence, rows_of(keys, _answer(served, asked, confidence)[0][1]))
-    points: list[Iterator[str]] = []
-    for label, answer in _answer(served, asked, confidence):
-        points.append(rows_of(repeat(value_of(label)), answer, "label"))
-    per_key = zip(*points, strict=True)
-    rows = (f'{{"key":{key},"points":[{",".join(own)}]}}' for key, own in zip(keys, per_key, strict=True))
-    return _document(served.name, confidence, rows)
+        return _document(served.name, confidence, ['{"key":', keys, ",", *_numbers(answers[0][1]), "}"], asked.count)
+    row: list[Any] = ['{"key":', keys, ',"points":[']
+    for at, (label, answer) in enumerate(answers):
+        row += [f'{"," if at else ""}{{"label":{text_of(label or "")},', *_numbers(answer), "}"]
+    return _document(served.name, confidence, [*row, "]}"], asked.count)
 
 
-def as_stream(served: Served, asked: Asked, confidence: float) -> bytes:
+def as_stream(served: Served, asked: Asked, confidence: float) -> memoryview:
     """The columns of the key, estimate, low and high; in a series the label first, and a block of rows
     for each release.
     """
@@ -71,9 +73,9 @@ def ranked_json(served: Served, count: int, confidence: float) -> bytes:
     """The largest estimates of the keys that a release names."""
     ranked = served.ranking(confidence)
     kinds = [column.kind for column in served.first.key_columns]
-    keys = [value_of(_plain(key, kinds)) for key in ranked.keys[:count]]
+    keys = pa.array([json.dumps(_plain(key, kinds)) for key in ranked.keys[:count]], pa.large_string())
     answer = Answer(ranked.estimates[:count], ranked.low[:count], ranked.high[:count])
-    return _document(served.name, confidence, rows_of(keys, answer))
+    return _document(served.name, confidence, ['{"key":', keys, ",", *_numbers(answer), "}"], len(keys))
 
 
 def _answer(served: Served, asked: Asked, confidence: float) -> list[tuple[str | None, Answer]]:
@@ -86,30 +88,63 @@ def _answer(served: Served, asked: Asked, confidence: float) -> list[tuple[str |
         raise InputError(f"the keys cannot be read: {error}") from None
 
 
-def rows_of(keys: Any, answer: Answer, name: str = "key") -> Iterator[str]:
-    """A JSON object for each key; keys are JSON already."""
-    start = f'{{"{name}":'
-    columns = zip(keys, *map(_numbers, answer), strict=False)
-    return (f'{start}{key},"estimate":{mid},"low":{low},"high":{high}}}' for key, mid, low, high in columns)
+def _few(served: Served, asked: Asked, confidence: float, answers: list[tuple[str | None, Answer]]) -> bytes:
+    """The same for a few keys, for which columns would take longer."""
+    columns = [[_fields(*row) for row in zip(*(own.tolist() for own in answer), strict=True)] for _, answer in answers]
+    rows: list[dict[str, Any]] = [{"key": key} for key in asked.values]
+    for at, row in enumerate(rows):
+        if served.summary["kind"] == "release":
+            row.update(columns[0][at])
+        else:
+            labelled = zip(answers, columns, strict=True)
+            row["points"] = [{"label": label, **column[at]} for (label, _), column in labelled]
+    whole = {"name": served.name, "confidence": confidence, "results": rows}
+    return json.dumps(whole, ensure_ascii=False, allow_nan=False).encode()
 
 
-def _numbers(values: npt.NDArray[np.float64]) -> Sequence[object]:
-    """Floats, whose text is their JSON, and null where they are not finite."""
-    finite = np.isfinite(values)
-    if finite.all():
-        plain: list[object] = values.tolist()
-        return plain
-    return [value if known else "null" for value, known in zip(values.tolist(), finite.tolist(), strict=True)]
+def _fields(*values: float) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in zip(ANSWERS, values, strict=True)}
 
 
-def value_of(value: Any) -> str:
-    """JSON of a key or a label."""
-    return text_of(value) if type(value) is str else json.dumps(value)
+def _written(asked: Asked) -> pa.Array:
+    """The JSON of each key, as it was asked for."""
+    texts = asked.keys
+    if isinstance(texts, pa.Array) and pa.types.is_large_string(texts.type) and not _has_controls(texts):
+        escaped = pc.replace_substring(pc.replace_substring(texts, "\\", "\\\\"), '"', '\\"')
+        return _joined(['"', escaped, '"'])
+    written = [text_of(key) if type(key) is str else json.dumps(key) for key in asked.values]
+    return pa.array(written, pa.large_string())
 
 
-def _document(name: str, confidence: float, rows: Iterator[str]) -> bytes:
-    head = f'{{"name":{text_of(name)},"confidence":{confidence!r},"results":['
-    return f"{head}{','.join(rows)}]}}".encode("ascii")
+def _has_controls(texts: pa.Array) -> bool:
+    """Whether there are letters that JSON writes as escapes."""
+    return bool(pc.any(pc.match_substring_regex(texts, "[\\x00-\\x1f]"), min_count=0).as_py())
+
+
+def _numbers(answer: Answer) -> list[Any]:
+    """The fields of an answer; what is not finite is null."""
+    pieces: list[Any] = []
+    for name, values in zip(ANSWERS, answer, strict=True):
+        finite = np.isfinite(values)
+        known = pa.array(values, mask=None if finite.all() else ~finite)
+        pieces += [f'{"," if pieces else ""}"{name}":', pc.cast(known, pa.large_string())]
+    return pieces
+
+
+def _joined(pieces: Sequence[Any]) -> pa.Array:
+    """Columns of text and text between them, row by row."""
+    wide = [pa.scalar(piece, pa.large_string()) if isinstance(piece, str) else piece for piece in pieces]
+    empty = pa.scalar("", pa.large_string())
+    return pc.binary_join_element_wise(*wide, empty, null_handling="replace", null_replacement="null")
+
+
+def _document(name: str, confidence: float, row: Sequence[Any], count: int) -> bytes:
+    """The whole answer, from the pieces of its rows."""
+    head = f'{{"name":{text_of(name)},"confidence":{confidence!r},"results":['.encode("ascii")
+    if not count:
+        return head + b"]}"
+    letters = memoryview(_joined([*row, ","]).buffers()[2])
+    return b"".join([head, letters[:-1], b"]}"])
 
 
 def _plain(key: Any, kinds: Sequence[str | None]) -> Any:

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from starlette.exceptions import HTTPException
 
 from .. import __version__
 from ..errors import FormatError, SparseDPError
@@ -73,10 +72,12 @@ def _add_refusals(app: FastAPI) -> None:
     async def crowded(_: Request, error: MemoryError) -> Response:
         return refusal(503, "there is not enough memory for this request; ask for less at a time")
 
-    @app.exception_handler(HTTPException)
-    async def unrouted(request: Request, error: HTTPException) -> Response:
-        if error.status_code != 405:
-            return refusal(error.status_code, "there is nothing at this path; /openapi.json lists what there is")
+    @app.exception_handler(404)
+    async def unknown(_: Request, error: Exception) -> Response:
+        return refusal(404, "there is nothing at this path; /openapi.json lists what there is")
+
+    @app.exception_handler(405)
+    async def not_allowed(request: Request, error: Exception) -> Response:
         methods = _methods(app, request)
         allowed = {"Allow": ", ".join(methods)}
         if request.method == "OPTIONS":

@@ -16,12 +16,11 @@ from typing import Any, TypeAlias
 
 from ..errors import ParameterError, SparseDPError, reason_of
 from ..format.description import HEADER_NAME
-from ..keys.kinds import Key
 from ..mechanisms.words import guarantee
 from ..releasing.describing import description_of
 from ..releasing.published import Release, load, verify
-from ..releasing.ranking import Fingerprint, Ranking
-from ..releasing.series import Series, series
+from ..releasing.ranking import Ranking
+from ..releasing.series import Series, listed_paths, series
 from .limits import RefusedError
 from .logs import Log
 
@@ -42,8 +41,8 @@ class Source:
     @classmethod
     def of_file(cls, path: str) -> Source:
         """A release whose name is that of its file, without the ending."""
-        absolute = Path(path).absolute()
-        return cls(absolute.stem or absolute.name, str(absolute))
+        absolute = os.path.abspath(path)
+        return cls(_checked_name(Path(absolute).stem), absolute)
 
     @classmethod
     def of_series(cls, text: str) -> Source:
@@ -51,7 +50,7 @@ class Source:
         name, equals, place = text.partition("=")
         if not (name and equals and place):
             raise ParameterError(f"a series must be NAME=GLOB, such as visits='days/*.sparsedp', got {text!r}")
-        return cls(name, os.path.abspath(place), is_series=True)
+        return cls(_checked_name(name), os.path.abspath(place), is_series=True)
 
 
 @dataclass(frozen=True)
@@ -159,6 +158,8 @@ class Catalog:
             if self._checked.get(str(path)) != stamp:
                 verify(path)
                 self._checked[str(path)] = stamp
+        for release in releases:
+            release.answer([])  # prepares what the first lookup needs
         details = _series_details(content) if isinstance(content, Series) else description_of(content, content.nbytes)
         return Served(source.name, content, _summary(source.name, content), details)
 
@@ -184,12 +185,17 @@ class Watcher:
             self._catalog.refresh()
 
 
+def _checked_name(name: str) -> str:
+    """A name that fits into a path, or `ParameterError`."""
+    if not name or "/" in name or name in (".", "..") or not name.isprintable():
+        raise ParameterError(f"the name of a release must be printable, without a slash, got {name!r}")
+    return name
+
+
 def _stamp(source: Source) -> Stamp:
     """What changes when files are replaced."""
     if not source.is_series:
         return _stamp_of([Path(source.place)])
-    from ..releasing.series import listed_paths
-
     return _stamp_of(listed_paths(source.place))
 
 
@@ -255,6 +261,3 @@ def _unnamed(release: Release) -> str | None:
     if problem.hashed and not problem.keep_keys:
         return "it knows its stored keys by their hashes only (it was made without keep_keys)"
     return None
-
-
-__all__ = ["MOST_RANKED", "Catalog", "Fingerprint", "Key", "Served", "Source", "Watcher"]

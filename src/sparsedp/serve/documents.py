@@ -35,7 +35,7 @@ _BUSY = _refused(
 _OTHER = _refused("Any other refusal.", "the method must be GET or HEAD or OPTIONS, got DELETE")
 
 
-def _path(words: str, example: Any, refusals: dict[int, Any], **more: Any) -> dict[str, Any]:
+def _path(words: str, example: Any, refusals: dict[int | str, Any], **more: Any) -> dict[str, Any]:
     """Arguments of a route: an example of its answer, and of its refusals."""
     content = {"application/json": {"schema": {"type": "object"}, "example": example}, **more.pop("content", {})}
     responses: dict[int | str, Any] = {200: {"description": words, "content": content}, **refusals, "default": _OTHER}
@@ -108,7 +108,7 @@ _PLANNED = {
 HEALTH = _path("The service is up.", {"status": "ok", "version": "0.1.0", "releases": 2}, {})
 RELEASES = _path("Releases and series.", {"title": "Our counts", "releases": [_SUMMARY]}, {})
 RELEASE = _path("A release or a series.", {**_SUMMARY, "plan": _DETAILS}, {404: _UNKNOWN})
-_LOOKED_UP = {400: _WRONG, 404: _UNKNOWN, 413: _LARGE, 503: _BUSY}
+_LOOKED_UP: dict[int | str, Any] = {400: _WRONG, 404: _UNKNOWN, 413: _LARGE, 503: _BUSY}
 LOOKUP = _path("An estimate and an interval for each key.", _ANSWERED, _LOOKED_UP)
 POSTED = _path(
     "An estimate and an interval for each key, in the form of the request.",

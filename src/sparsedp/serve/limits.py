@@ -56,7 +56,7 @@ class Workers:
     async def work(
         self, request: Request, pool: Executor, compute: Callable[[bytes], Result], reads_body: bool = False
     ) -> Result:
-        """What `compute` makes of the body, in a thread, within all limits; otherwise `RefusedError`."""
+        """What `compute` makes of the body, in a thread, within all limits."""
         if self.busy >= self.limits.requests:
             raise RefusedError(
                 503,

@@ -14,12 +14,13 @@ from .. import __version__
 from ..errors import InputError
 from . import answering, asking, documents, pages, planner
 from .catalog import MOST_RANKED, Catalog
-from .guarding import SEEN
+from .guarding import SEEN, Receive, Scope, Send
 from .limits import Limits, RefusedError, Workers
 from .logs import Log
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 CONFIDENCE = 0.95
+_PIECE = 1 << 18  # bytes
 _LOGGED_KEYS = 100  # of a request, where keys are logged at all
 
 Name = Annotated[str, Path(description="The name of a release or a series.", examples=["visits"])]
@@ -28,6 +29,19 @@ Confidence = Annotated[
     Query(gt=0, lt=1, description="The probability that an interval contains its true count.", examples=[CONFIDENCE]),
 ]
 Written = Annotated[str, Query(description="A number such as 1000, 1e6, 0.5 or 2^64.")]
+
+
+class Pieces(Response):
+    """An answer that is sent piece by piece: a large one would be copied again and again while it
+    waits to be sent.
+    """
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = memoryview(self.body)
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        for at in range(0, len(body), _PIECE):
+            piece = bytes(body[at : at + _PIECE])
+            await send({"type": "http.response.body", "body": piece, "more_body": at + _PIECE < len(body)})
 
 
 @dataclass(frozen=True)
@@ -111,7 +125,7 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
         def compute(_: bytes) -> bytes:
             return answering.as_json(served, asking.from_query(served.first, texts), confidence)
 
-        return Response(await workers.work(request, workers.answering, compute), media_type=JSON)
+        return Pieces(await workers.work(request, workers.answering, compute), media_type=JSON)
 
     @app.post("/v1/releases/{name}/lookup", **documents.POSTED)
     async def lookup_posted(
@@ -134,15 +148,15 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
             noted(request, len(values), values)
             return answering.as_json(served, asking.from_values(served.first, values), stated)
 
-        def as_stream(body: bytes) -> bytes:
+        def as_stream(body: bytes) -> memoryview:
             asked = asking.from_stream(served.first, body, limits.keys)
             answering.check_size(served, asked.count, limits.keys)
             noted(request, asked.count, asked.shown(_LOGGED_KEYS) if service.log.keys else None)
             return answering.as_stream(served, asked, CONFIDENCE if confidence is None else confidence)
 
-        compute = as_json if kind == JSON else as_stream
+        compute: Callable[[bytes], bytes | memoryview] = as_json if kind == JSON else as_stream
         content = await workers.work(request, workers.answering, compute, reads_body=True)
-        return Response(content, media_type=kind)
+        return Pieces(content, media_type=kind)
 
     @app.get("/v1/releases/{name}/top", **documents.TOP, dependencies=[_query("n", "confidence")])
     async def top(
@@ -157,7 +171,7 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
         def compute(_: bytes) -> bytes:
             return answering.ranked_json(served, n, confidence)
 
-        return Response(await workers.work(request, workers.answering, compute), media_type=JSON)
+        return Pieces(await workers.work(request, workers.answering, compute), media_type=JSON)
 
 
 def _stated(given: Any, asked: float | None) -> float:

@@ -174,14 +174,11 @@ def _finite(value: float) -> float | None:
 
 
 def _counts(plan: Plan) -> list[int]:
-    """True counts from 0 to far above the noise: 0, 1, 2, 5, 10, 20, 50, …"""
+    """True counts from 0 to far above the noise, as a logarithmic axis shows them: 0, 1, 2, 3, 5, …"""
     scale = plan.noise_scale_cells * float(plan.problem.neighbours.step)
-    counts, ten = [0], 1
-    while len(counts) < _POINTS or counts[-1] < 100 * scale:
-        counts += [ten, 2 * ten, 5 * ten]
-        ten *= 10
-    first = next((at for at, count in enumerate(counts) if count > scale / 100), 1)
-    return [0, *counts[max(1, min(first, len(counts) - _POINTS + 1)) :]]
+    steps = (digit * 10**power for power in range(19) for digit in (1, 2, 3, 5, 7))
+    counts = [count for count in steps if count >= scale / 20]
+    return [0, *counts[:_POINTS]]
 
 
 def command(asked: Asked) -> str:

@@ -38,12 +38,12 @@ def read_stream(body: bytes, most: int) -> pa.Table:
     return table
 
 
-def write_stream(table: pa.Table) -> bytes:
+def write_stream(table: pa.Table) -> memoryview:
     """A table as a stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return bytes(memoryview(sink.getvalue()))
+    return memoryview(sink.getvalue())
 
 
 def _refuse_compressed(body: bytes) -> None:
