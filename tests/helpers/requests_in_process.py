@@ -41,14 +41,21 @@ async def asked(
     *,
     body: bytes | Iterable[bytes] = b"",
     headers: Mapping[str, str] | None = None,
+    leaves: bool = False,
+    stays: bool = False,
 ) -> Answer:
-    """The answer to one request; a target is a path, and maybe a query."""
+    """The answer to one request; a target is a path, and maybe a query. A client that leaves goes
+    before its body is complete; one that stays never completes it.
+    """
     path, _, query = target.partition("?")
     given = {"host": HOST, **(headers or {})}
     pieces = [body] if isinstance(body, bytes) else list(body)
     messages = [
-        {"type": "http.request", "body": piece, "more_body": at + 1 < len(pieces)} for at, piece in enumerate(pieces)
+        {"type": "http.request", "body": piece, "more_body": at + 1 < len(pieces) or leaves or stays}
+        for at, piece in enumerate(pieces)
     ]
+    if leaves:
+        messages.append({"type": "http.disconnect"})
     got: list[Any] = []
 
     async def receive() -> Any:
@@ -74,6 +81,8 @@ async def asked(
         "server": (HOST, 8000),
     }
     await app(scope, receive, send)
+    if leaves and not got:
+        return Answer(0, {}, b"")
     start, *rest = got
     named = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
     return Answer(start["status"], named, b"".join(message.get("body", b"") for message in rest))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -16,6 +17,14 @@ from .catalog import Watcher
 from .guarding import Guard
 from .limits import RefusedError, Workers
 from .paths import Service
+
+
+class _Described(FastAPI):
+    """An application whose description has complete examples."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The description."""
+        return documents.completed(super().openapi())
 
 
 def create_app(service: Service, watch: bool = False) -> FastAPI:
@@ -31,7 +40,7 @@ def create_app(service: Service, watch: bool = False) -> FastAPI:
         watcher.stop()
         workers.close()
 
-    app = FastAPI(
+    app = _Described(
         title=service.title,
         version=__version__,
         summary=documents.SUMMARY,

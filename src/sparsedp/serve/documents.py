@@ -140,32 +140,39 @@ POSTED = _path(
     },
 )
 TOP = _path("Keys in descending order of their estimates.", _ANSWERED, {400: _WRONG, 404: _UNKNOWN, 503: _BUSY})
-PLAN = _path(
-    "A plan.",
-    {
-        **_PLANNED,
-        "reason": _PARAMETERS["reason"],
-        "errors": [{"count": 0, "mean_absolute": 0.65, "bias": 0.65, "low": 0.0, "high": 2.0}],
-        **{name: _PARAMETERS[name] for name in ("command", "python")},
-    },
-    {400: _WRONG, 503: _BUSY},
-)
-COMPARE = _path(
-    "All mechanisms side by side.",
-    {
-        "counts": [0, 1],
-        "chosen": "tight-alp",
-        **_PARAMETERS,
-        "mechanisms": [
-            {**_PLANNED, "paper": False, "errors": [0.65, 0.66], "note": None},
-            {
-                **dict.fromkeys(_PLANNED),
-                "mechanism": "retrieval",
-                "paper": False,
-                "errors": [None, None],
-                "note": "retrieval needs delta > 0, got 0.0; use mechanism='tight-alp'",
-            },
-        ],
-    },
-    {400: _WRONG, 503: _BUSY},
-)
+_A_PLAN = {
+    **_PLANNED,
+    "reason": _PARAMETERS["reason"],
+    "errors": [{"count": 0, "mean_absolute": 0.65, "bias": 0.65, "low": 0.0, "high": 2.0}],
+    **{name: _PARAMETERS[name] for name in ("command", "python")},
+}
+_A_COMPARISON = {
+    "counts": [0, 1],
+    "chosen": "tight-alp",
+    **_PARAMETERS,
+    "mechanisms": [
+        {**_PLANNED, "paper": False, "errors": [0.65, 0.66], "note": None},
+        {
+            **dict.fromkeys(_PLANNED),
+            "mechanism": "retrieval",
+            "paper": False,
+            "errors": [None, None],
+            "note": "retrieval needs delta > 0, got 0.0; use mechanism='tight-alp'",
+        },
+    ],
+}
+PLAN = _path("A plan.", _A_PLAN, {400: _WRONG, 503: _BUSY})
+COMPARE = _path("All mechanisms side by side.", _A_COMPARISON, {400: _WRONG, 503: _BUSY})
+
+_NULLED = {
+    "/v1/releases": {"title": "Our counts", "releases": [_SUMMARY]},
+    "/v1/releases/{name}": {**_SUMMARY, "plan": _DETAILS},
+    "/v1/compare": _A_COMPARISON,
+}
+
+
+def completed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The description, with the fields of examples that are null: FastAPI leaves them out."""
+    for path, example in _NULLED.items():
+        schema["paths"][path]["get"]["responses"]["200"]["content"]["application/json"]["example"] = example
+    return schema

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent / "pages"
 # Files that installed packages bring: the name in the page, the package, and the path inside of it.
 VENDORED = {"plotly.min.js": ("plotly", "package_data/plotly.min.js")}
 
+_LONGEST_NAME = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -53,7 +54,7 @@ def static(request: Request, name: str) -> Response:
     if name in VENDORED:
         return _respond(request, _vendored(name))
     parts = name.split("/")
-    if all(_NAME.fullmatch(part) for part in parts):
+    if len(name) <= _LONGEST_NAME and all(_NAME.fullmatch(part) for part in parts):
         path = FOLDER.joinpath(*parts)
         if path.is_file() and path.resolve().is_relative_to(FOLDER.resolve()):
             return _respond(request, path)

@@ -30,10 +30,10 @@ _POINTS = 16
 
 # The least and the most of each parameter; δ may also be 0.
 RANGES: dict[str, tuple[Fraction, Fraction]] = {
-    "epsilon": (Fraction(1, 1000), Fraction(100)),
-    "delta": (Fraction(1, 10**30), Fraction(1, 10)),
-    "max_keys_per_user": (Fraction(1), Fraction(10**5)),
-    "max_per_key": (Fraction(1), Fraction(10**5)),
+    "epsilon": (Fraction(1, 100), Fraction(30)),
+    "delta": (Fraction(1, 10**18), Fraction(1, 100)),
+    "max_keys_per_user": (Fraction(1), Fraction(10**4)),
+    "max_per_key": (Fraction(1), Fraction(10**3)),
     "nonzero": (Fraction(1), Fraction(10**12)),
     "domain": (Fraction(1), Fraction(2**64)),
 }

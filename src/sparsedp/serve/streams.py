@@ -15,12 +15,15 @@ import pyarrow as pa
 from ..errors import InputError
 from .limits import RefusedError
 
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
 _DICTIONARY, _RECORDS = 2, 3  # kinds of messages
 
 
 def read_stream(body: bytes, most: int) -> pa.Table:
     """The table in a stream; `InputError` or `RefusedError`."""
     try:
+        if not body.endswith(_END):  # a part of a stream would be taken for all of it
+            raise pa.ArrowInvalid
         _refuse_compressed(body)
         batches, rows = [], 0
         with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
