@@ -50,6 +50,11 @@ class Command:
             line += received
         return int(line)
 
+    def said(self) -> str:
+        """What it has written to stderr so far."""
+        errors = self._streams[2].fileno()
+        return os.pread(errors, os.fstat(errors).st_size, 0).decode(errors="replace")
+
     def wait(self) -> subprocess.CompletedProcess[str]:
         """How it ended: the exit code, or minus the number of a signal."""
         code = self._answer()

@@ -33,7 +33,7 @@ def create_app(service: Service, watch: bool = False) -> FastAPI:
 
     @asynccontextmanager
     async def living(_: FastAPI) -> AsyncIterator[None]:
-        watcher = Watcher(service.catalog)
+        watcher = Watcher(service.catalog, service.log)
         if watch:
             watcher.start()
         yield

@@ -130,10 +130,10 @@ class Catalog:
     def refresh(self) -> None:
         """Take up what has been replaced; only one thread may call it."""
         for source in self._sources:
+            stamp = _stamp(source)
+            if stamp == self._stamps[source.name]:
+                continue
             try:
-                stamp = _stamp(source)
-                if stamp == self._stamps[source.name]:
-                    continue
                 opened = self._opened(source)
                 if stamp != _stamp(source):  # replaced meanwhile: the next call sees it
                     continue
@@ -167,8 +167,8 @@ class Catalog:
 class Watcher:
     """The thread that looks for replaced files."""
 
-    def __init__(self, catalog: Catalog, seconds: float = 1.0) -> None:
-        self._catalog, self._seconds = catalog, seconds
+    def __init__(self, catalog: Catalog, log: Log, seconds: float = 1.0) -> None:
+        self._catalog, self._log, self._seconds = catalog, log, seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sparsedp-files", daemon=True)
 
@@ -182,7 +182,10 @@ class Watcher:
 
     def _watch(self) -> None:
         while not self._ended.wait(self._seconds):
-            self._catalog.refresh()
+            try:
+                self._catalog.refresh()
+            except Exception as error:  # files are looked at again, whatever happened
+                self._log.failure(error)
 
 
 def _checked_name(name: str) -> str:
@@ -194,9 +197,10 @@ def _checked_name(name: str) -> str:
 
 def _stamp(source: Source) -> Stamp:
     """What changes when files are replaced."""
-    if not source.is_series:
-        return _stamp_of([Path(source.place)])
-    return _stamp_of(listed_paths(source.place))
+    try:
+        return _stamp_of(listed_paths(source.place) if source.is_series else [source.place])
+    except (SparseDPError, OSError) as error:  # opening it says the same
+        return ((reason_of(error), 0, 0, 0),)
 
 
 def _stamp_of(paths: Sequence[str | os.PathLike[str]]) -> Stamp:
