@@ -27,7 +27,14 @@ from typing import IO, NoReturn
 
 from sparsedp.cli import main
 
-IMPORTED = ("duckdb", "pyarrow.csv", "pyarrow.parquet", "sparsedp.releasing.building", "sparsedp.cli.streams")
+IMPORTED = (
+    "duckdb",
+    "pyarrow.csv",
+    "pyarrow.parquet",
+    "sparsedp.releasing.building",
+    "sparsedp.cli.streams",
+    "sparsedp.serve.running",
+)
 
 
 class Command:

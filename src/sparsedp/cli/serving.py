@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any
 
 import typer
 
@@ -55,6 +57,32 @@ def serve(
     Without files, it serves the planner alone. Replaced files are taken up while it runs. The log is
     on stderr, a JSON object in each line, without the keys that were asked for.
     """
+    begin(
+        files or [],
+        series or [],
+        host=host,
+        port=port,
+        title=title,
+        allow_host=allow_host or [],
+        limits=(max_body, max_keys, max_seconds, max_requests),
+        log_keys=log_keys,
+        checks={"allow_reproducible": allow_reproducible, "thorough": not header_only},
+    )
+
+
+def begin(
+    files: list[str],
+    series: list[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int,
+    title: str,
+    allow_host: Sequence[str] = (),
+    limits: tuple[Any, ...] = (),
+    log_keys: bool = False,
+    checks: Mapping[str, bool] = MappingProxyType({}),
+) -> None:
+    """Serve until a signal comes."""
     try:
         from ..serve import running
         from ..serve.catalog import Catalog, Source
@@ -62,25 +90,18 @@ def serve(
         from ..serve.logs import Log
         from ..serve.paths import Service
     except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "uvicorn", "starlette"):
+        if error.name not in ("fastapi", "uvicorn"):
             raise
-        raise MissingDependencyError("the service needs FastAPI: pip install 'sparsedp[serve]'") from None
+        raise MissingDependencyError("the service needs FastAPI and uvicorn: pip install 'sparsedp[serve]'") from None
 
     log = Log(keys=log_keys)
-    sources = [*map(Source.of_file, files or []), *map(Source.of_series, series or [])]
+    sources = [*map(Source.of_file, files), *map(Source.of_series, series)]
     try:
-        catalog = Catalog(sources, log, allow_reproducible=allow_reproducible, thorough=not header_only)
+        catalog = Catalog(sources, log, **checks)
     except FormatError as error:
         fail(str(error), WRONG)
     listening = running.listen(host, port)
-    service = Service(
-        catalog,
-        Limits(max_body, max_keys, max_seconds, max_requests),
-        title,
-        log,
-        running.hosts_for(host, allow_host or []),
-    )
+    service = Service(catalog, Limits(*limits), title, log, running.hosts_for(host, list(allow_host)))
     what = f"{len(catalog)} release{'s' if len(catalog) > 1 else ''}" if sources else "the planner"
-    running.serve(
-        service, listening, lambda: say(f"serving {what} at {running.address_of(listening, host)} (Ctrl-C ends it)")
-    )
+    address = running.address_of(listening, host)
+    running.serve(service, listening, lambda: say(f"serving {what} at {address} (Ctrl-C ends it)"))
