@@ -40,6 +40,7 @@ $(DOCS): $(PACKAGE)
 
 demo: $(PACKAGE)
 	$(BIN)/python -m sparsedp.demo
+	@echo "See it in the browser: $(BIN)/pip install '.[serve]', then $(BIN)/sparsedp demo --serve"
 
 # Both at once: Spark mostly waits, for processes that start.
 test: setup

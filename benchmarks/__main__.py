@@ -19,7 +19,7 @@ import numpy as np
 
 import sparsedp
 
-from . import budgets, builds, composite, lookups, sql
+from . import budgets, builds, composite, lookups, serving, sql
 from .measuring import Row
 
 GROUPS: list[Callable[[], Iterator[Row]]] = [
@@ -33,6 +33,7 @@ GROUPS: list[Callable[[], Iterator[Row]]] = [
     builds.growth_rows,
     builds.noise_rows,
     budgets.ledger_rows,
+    serving.serve_rows,
 ]
 
 

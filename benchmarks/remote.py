@@ -16,7 +16,7 @@ import numpy as np
 
 import sparsedp
 
-from .serving import RangeServer
+from .range_server import RangeServer
 
 # Bytes of a file for each key that it has room for, about, and δ.
 MECHANISMS = {"tight-alp": (4.6, 0.0), "retrieval": (5.2, 1e-9)}

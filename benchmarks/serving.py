@@ -1,130 +1,151 @@
-"""A small web server on the loopback that sends ranges of bytes, and counts what it sends."""
+"""The service on loopback, against the same framework answering a constant, and against lookups in
+the process that has the release.
+
+One client and one server, each a process, on one connection that stays open. The constant has as
+many bytes as the answer, and its server reads as many bytes of a request: what is left of the ratio
+is what the service does.
+"""
 
 from __future__ import annotations
 
+import http.client
+import json
 import re
-import socket
-import threading
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from urllib.parse import unquote, urlsplit
 
-_RANGE = re.compile(r"bytes=(\d+)-(\d+)")
+import numpy as np
+import pyarrow as pa
 
+import sparsedp
+from sparsedp.serve.streams import read_stream, write_stream
 
-class RangeHandler(BaseHTTPRequestHandler):
-    """Answers with a range of a file below the server's folder."""
+from .measuring import Row, side_by_side
 
-    protocol_version = "HTTP/1.1"  # connections stay open
-    disable_nagle_algorithm = True
-    server: RangeServer
-
-    def do_GET(self) -> None:
-        """Answer one request."""
-        path = self.server.folder / unquote(urlsplit(self.path).path).lstrip("/")
-        asked = _RANGE.fullmatch(self.headers.get("Range", ""))
-        self.server.count(0)
-        if not path.is_file() or ".." in path.parts:
-            self.answer(HTTPStatus.NOT_FOUND, b"")
-            return
-        size = path.stat().st_size
-        begin, end = (int(asked[1]), min(int(asked[2]) + 1, size)) if asked else (0, size)
-        with path.open("rb") as file:
-            file.seek(begin)
-            content = file.read(end - begin)
-        self.send_file(path, content, begin, size, ranged=asked is not None)
-
-    def send_file(self, path: Path, content: bytes, begin: int, size: int, *, ranged: bool) -> None:
-        """Send what was asked for."""
-        status = HTTPStatus.PARTIAL_CONTENT if ranged else HTTPStatus.OK
-        self.answer(status, content, self.version(path) | self.content_range(begin, len(content), size, ranged))
-
-    def version(self, path: Path) -> dict[str, str]:
-        """What says which version of a file this is."""
-        about = path.stat()
-        return {"ETag": f'"{about.st_mtime_ns:x}-{about.st_size:x}"'}
-
-    def content_range(self, begin: int, length: int, size: int, ranged: bool) -> dict[str, str]:
-        """What says which bytes these are."""
-        return {"Content-Range": f"bytes {begin}-{begin + length - 1}/{size}"} if ranged else {}
-
-    def answer(self, status: HTTPStatus, content: bytes, headers: dict[str, str] | None = None) -> None:
-        """Send an answer."""
-        self.send_response(status)
-        for name, value in {"Content-Length": str(len(content)), **(headers or {})}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.server.count(len(content), requests=0)  # before the client can know that it has them
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Write nothing to stderr."""
+KEYS = 10**6
+STORED = 200_000
+REQUESTS, MOST_SECONDS = 300, 10.0  # of a row: so many requests, or so much time
+JSON, ARROW = {"Content-Type": "application/json"}, {"Content-Type": "application/vnd.apache.arrow.stream"}
+HALF_THE_SPEED = 2.0
+COMMAND = "from sparsedp.cli import main; main()"
 
 
-class RangeServer(ThreadingHTTPServer):
-    """Serves the files of a folder on a free port, inside a `with` block."""
+class Connection:
+    """A connection that stays open."""
 
-    daemon_threads = True
-    block_on_close = False  # connections that a client keeps open would keep it waiting
-    request_queue_size = 256
+    def __init__(self, address: str) -> None:
+        self._connection = http.client.HTTPConnection(address, timeout=60)
 
-    def __init__(self, folder: Path, handler: type[RangeHandler] = RangeHandler) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
-        self.folder = folder
-        self.requests = self.sent = 0
-        self._counting = threading.Lock()
-        self._connections: set[socket.socket] = set()
-        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    def ask(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
+        """The body of an answer."""
+        self._connection.request(method, path, body, headers or {})
+        response = self._connection.getresponse()
+        content = response.read()
+        if response.status != 200:
+            raise RuntimeError(f"{method} {path}: {response.status} {content[:200]!r}")
+        return content
 
-    @property
-    def url(self) -> str:
-        """The address of the folder, with a slash at its end."""
-        return f"http://127.0.0.1:{self.server_address[1]}/"
 
-    def count(self, sent: int, requests: int = 1) -> None:
-        """Count requests, and bytes of the bodies of answers."""
-        with self._counting:
-            self.requests += requests
-            self.sent += sent
+@contextmanager
+def server(*command: str) -> Iterator[str]:
+    """A process that serves; gives its address."""
+    process = subprocess.Popen([sys.executable, *command], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        found = next(match for line in process.stderr if (match := re.search(r"http://([\w.:]+)/", line)))
+        # Its log must not fill the pipe.
+        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
+        yield found[1]
+    finally:
+        process.terminate()
+        process.wait()
+        drain.wait()
 
-    def moved(self) -> tuple[int, int]:
-        """Requests and bytes since this was last asked."""
-        with self._counting:
-            moved = self.requests, self.sent
-            self.requests = self.sent = 0
-        return moved
 
-    def process_request(self, request: socket.socket, client_address: object) -> None:  # type: ignore[override]
-        """Answer the requests of a connection, which is remembered so that it can be ended."""
-        with self._counting:
-            self._connections.add(request)
-        super().process_request(request, client_address)
+def serve_rows() -> Iterator[Row]:
+    """Requests of one key, of 10⁵ as JSON, and of 10⁶ as an Arrow stream."""
+    texts = pa.array([f"/page/{number}" for number in range(KEYS)])
+    counts = np.random.default_rng(1).integers(1, 1000, STORED)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "visits.sparsedp"
+        sparsedp.release((texts[:STORED], counts), epsilon=1.0, nonzero=STORED).save(path)
+        release = sparsedp.load(path)
+        release.answer(texts[:10])
+        constant = Path(folder) / "constant.py"
+        constant.write_text(CONSTANT, encoding="utf-8")
+        with server("-c", COMMAND, "serve", str(path), "--port", "0") as ours, server(str(constant)) as theirs:
+            yield from _rows(Connection(ours), Connection(theirs), release, texts)
 
-    def shutdown_request(self, request: socket.socket) -> None:  # type: ignore[override]
-        """End a connection."""
-        with self._counting:
-            self._connections.discard(request)
-        super().shutdown_request(request)
 
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client may go away in the middle of an answer."""
+def _rows(ours: Connection, theirs: Connection, release: sparsedp.Release, texts: pa.Array) -> Iterator[Row]:
+    one = "/v1/releases/visits/lookup?key=/page/7"
+    size = len(ours.ask("GET", one))
+    got = latencies(partial(ours.ask, "GET", one), partial(theirs.ask, "GET", f"/constant?size={size}"))
+    (own, other), figures = (np.median(times) for times in got), {}
+    for name, times in zip(("ours", "theirs"), got, strict=True):
+        figures[f"{name}, requests a second"] = len(times) / float(times.sum())
+        figures[f"{name}, 99 % of requests within seconds"] = float(np.quantile(times, 0.99))
+    yield Row("GET of one key", "a constant", float(own), float(other), figures=figures)
 
-    def __enter__(self) -> RangeServer:
-        self._thread.start()
-        return self
+    body = json.dumps({"keys": texts[: KEYS // 10].to_pylist()}).encode()
+    yield _batch("POST of 10⁵ keys, JSON", ours, theirs, body, JSON, KEYS // 10)
+    body = bytes(write_stream(pa.table({"key": texts})))
+    yield _batch("POST of 10⁶ keys, Arrow", ours, theirs, body, ARROW, KEYS)
+    asked = partial(ours.ask, "POST", "/v1/releases/visits/lookup", body, ARROW)
+    answered = read_stream(asked(), KEYS)
+    if not np.array_equal(answered.column("estimate").to_numpy(), release.lookup(texts)):
+        raise AssertionError("the service gives other estimates than the release")
+    for against, work, most in (
+        ("lookup and interval", lambda: (release.lookup(texts), release.interval(texts)), HALF_THE_SPEED),
+        ("lookup alone", lambda: release.lookup(texts), None),
+    ):
+        took, alone = side_by_side(asked, work, 5)
+        yield Row("POST of 10⁶ keys, Arrow", against, took, alone, most=most, figures={"keys a second": KEYS / took})
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.shutdown()
-        self.server_close()
-        self._thread.join()
-        with self._counting:
-            open_ones = list(self._connections)
-        for connection in open_ones:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:  # it has just ended
-                continue
+
+def _batch(name: str, ours: Connection, theirs: Connection, body: bytes, kind: dict[str, str], keys: int) -> Row:
+    asked = partial(ours.ask, "POST", "/v1/releases/visits/lookup", body, kind)
+    size = len(asked())
+    took, other = side_by_side(asked, partial(theirs.ask, "POST", f"/constant?size={size}", body, kind), 5)
+    return Row(name, "a constant", took, other, figures={"keys a second": keys / took})
+
+
+def latencies(*requests: Callable[[], object]) -> list[np.ndarray]:
+    """The seconds of many requests of each kind, in turns, so that a busy neighbour disturbs all."""
+    end = time.perf_counter() + MOST_SECONDS
+    times: list[list[float]] = [[] for _ in requests]
+    for _ in range(REQUESTS):
+        if time.perf_counter() > end:
+            break
+        for request, own in zip(requests, times, strict=True):
+            start = time.perf_counter()
+            request()
+            own.append(time.perf_counter() - start)
+    return [np.array(own) for own in times]
+
+
+CONSTANT = """
+import socket, sys
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
+
+app = FastAPI()
+known = {}
+
+@app.api_route("/constant", methods=["GET", "POST"])
+async def constant(request: Request, size: int) -> Response:
+    async for _ in request.stream():
+        pass
+    return Response(known.setdefault(size, b"x" * size), media_type="application/json")
+
+listening = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listening.getsockname()[1]}/", file=sys.stderr, flush=True)
+uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listening])
+"""

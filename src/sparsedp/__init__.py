@@ -3,7 +3,7 @@
 The package is a row of rooms, and each imports only rooms to its left (a test enforces this):
 
     errors → _util → privacy → keys → structures → mechanisms → planning → format → budget
-    → counting → releasing → reach → experiments → auditing → demo → cli
+    → counting → releasing → reach → experiments → auditing → serve → demo → cli
 
 Start with `release`, `load`, `plan` and `compare`.
 """

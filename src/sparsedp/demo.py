@@ -14,7 +14,10 @@ import random
 import sys
 import textwrap
 import timeit
+from collections import Counter
+from datetime import date, timedelta
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +55,24 @@ def write_log(path: str | os.PathLike[str]) -> None:
             page = int(choice.paretovariate(0.7))
             url = "/" if page == 1 else f"/page/{page % 10**6}"
             writer.writerow([1_700_000_000 + second, f"user-{choice.randrange(2_000)}", url])
+
+
+def write_releases(folder: Path) -> tuple[list[Path], Path]:
+    """Releases to look at: the words of the book, for any word and with the names of frequent ones,
+    and a folder with a series of made-up visits on fourteen days.
+    """
+    counts, words = load_sample(), [folder / "words.sparsedp", folder / "frequent-words.sparsedp"]
+    release(counts, epsilon=EPSILON, nonzero=PUBLIC_BOUND).save(words[0])
+    release(counts, epsilon=EPSILON, delta=1e-6, nonzero=PUBLIC_BOUND, keep_keys=True).save(words[1])
+    days = folder / "days"
+    days.mkdir()
+    choice = random.Random(7)
+    for number in range(14):
+        day = date(2026, 11, 1) + timedelta(number)
+        visitors = 900 if day.weekday() < 5 else 400
+        visits = Counter(f"/page/{int(choice.paretovariate(0.9)) % 10**6}" for _ in range(visitors))
+        release(visits, epsilon=EPSILON, nonzero=1000).save(days / f"{day}.sparsedp")
+    return words, days
 
 
 def main() -> None:

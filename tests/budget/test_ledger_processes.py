@@ -28,7 +28,7 @@ from sparsedp.errors import BudgetError
 
 # New processes, made by one that has imported what they need.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload([__name__, "dp_accounting.pld.pld_pmf"])
+PROCESSES.set_forkserver_preload([__name__])
 ROUNDS = 60
 
 _together: Barrier

@@ -31,12 +31,12 @@ IMPORTED = (
     "duckdb",
     "pyarrow.csv",
     "pyarrow.parquet",
-    "dp_accounting.pld.pld_pmf",
     "matplotlib.pyplot",
     "sparsedp.counting.local",
     "sparsedp.releasing.building",
     "sparsedp.releasing.series",
     "sparsedp.cli.streams",
+    "sparsedp.serve.running",
 )
 
 
@@ -62,6 +62,11 @@ class Command:
             assert received, "the server of commands is gone"
             line += received
         return int(line)
+
+    def said(self) -> str:
+        """What it has written to stderr so far."""
+        errors = self._streams[2].fileno()
+        return os.pread(errors, os.fstat(errors).st_size, 0).decode(errors="replace")
 
     def wait(self) -> subprocess.CompletedProcess[str]:
         """How it ended: the exit code, or minus the number of a signal."""

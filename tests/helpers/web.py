@@ -6,7 +6,7 @@ import threading
 from http import HTTPStatus
 from pathlib import Path
 
-from benchmarks.serving import RangeHandler, RangeServer
+from benchmarks.range_server import RangeHandler, RangeServer
 
 
 class FaultyHandler(RangeHandler):

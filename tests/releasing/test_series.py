@@ -19,7 +19,7 @@ from commands import Command
 from sparsedp import InputError, KeyTypeError, ParameterError, Release
 from sparsedp.mechanisms import Summed
 from sparsedp.privacy.randomness import reproducible_for_tests
-from sparsedp.releasing.published import Sum
+from sparsedp.releasing.answers import Sum
 
 COUNTS = {f"page-{at}": 4000 // (at + 1) for at in range(40)}
 KEYS = ["page-0", "page-3", "never"]

@@ -32,6 +32,7 @@ from ..errors import (
     SpentError,
     reason_of,
 )
+from ..privacy.numbers import written_number
 from .wording import language, translated
 
 # In the order of use: a release and its readers, then the commands that help to plan one, then the
@@ -43,6 +44,7 @@ ORDER = (
     "info",
     "verify",
     "series",
+    "serve",
     "plan",
     "compare",
     "suggest",
@@ -71,13 +73,12 @@ FAILED, WRONG = 1, 2
 _FAILURES = (BudgetError, FormatError, LedgerError, RemoteError, ReproducibleReleaseError, SpentError)
 _invoked: list[str] = []  # the command, so that messages name its options
 _told_to_end: list[bool] = []
-_LONGEST_POWER = 4096  # bits
 
 
 def run() -> None:
     """Run a command; report any failure as one line on stderr and an exit code."""
     # They add their commands.
-    from . import auditing, budget, planning, reading, releasing, reproducing, series, suggesting  # noqa: F401
+    from . import auditing, budget, planning, reading, releasing, reproducing, series, serving, suggesting  # noqa: F401
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -170,31 +171,10 @@ def number(text: str | Fraction) -> Fraction:
     """1000, 1e6, 0.5 or 2^64, exactly as written."""
     if isinstance(text, Fraction):  # a default
         return text
-    base, power, exponent = text.partition("^")
     try:
-        if power:
-            value = _power(int(base), _small(exponent))
-        else:
-            _small(text.lower().partition("e")[2] or "0")
-            value = Fraction(text)
-        is_zero = float(value) == 0  # must not overflow: ε and real parameters are floats
-    except (ArithmeticError, ValueError):
-        raise typer.BadParameter(f"must be a number such as 1000, 1e6, 0.5 or 2^64, got {text!r}") from None
-    if is_zero and value:
-        raise typer.BadParameter(f"must be 0 or at least 5e-324, got {text!r}, which is too small for a float")
-    return value
-
-
-def _small(exponent: str) -> int:
-    if not -1000 <= int(exponent) <= 1000:
-        raise ValueError
-    return int(exponent)
-
-
-def _power(base: int, exponent: int) -> Fraction:
-    if base.bit_length() * abs(exponent) > _LONGEST_POWER:  # it would take long, and would not fit a float
-        raise ValueError
-    return Fraction(base) ** exponent
+        return written_number(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def plain(value: Fraction | None) -> Any:

@@ -208,7 +208,9 @@ def upgrade(
     path: LedgerFile,
     accounting: Annotated[
         str | None,
-        typer.Option("--accounting", help="With pld, the debits of a data set are composed from now on.", metavar="pld"),
+        typer.Option(
+            "--accounting", help="With pld, the debits of a data set are composed from now on.", metavar="pld"
+        ),
     ] = None,
     dataset: Dataset = "default",
     quiet: Quiet = False,

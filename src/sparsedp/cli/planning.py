@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -34,6 +35,7 @@ from .app import (
     in_options,
     mechanism_options,
     number,
+    say,
     show,
 )
 
@@ -174,11 +176,22 @@ def demo(
     write_log: Annotated[
         Path | None, typer.Option("--write-log", help="Only write a made-up log of visits, for trying other commands.")
     ] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Serve the sample, and two weeks of made-up visits, to a browser.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port of --serve; 0 is a free one.")] = 8000,
 ) -> None:
     """Release the word counts of a book and compare with the truth."""
     from .. import demo as sample
 
-    if write_log is None:
+    if serve:
+        from .serving import begin
+
+        with TemporaryDirectory() as folder:
+            say("releasing the words of a book, and two weeks of made-up visits ...")
+            words, days = sample.write_releases(Path(folder))
+            begin([str(path) for path in words], [f"visits={days}"], port=port, title="sparsedp demo")
+    elif write_log is None:
         sample.main()
     else:
         sample.write_log(write_log)

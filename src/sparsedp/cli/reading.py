@@ -185,6 +185,7 @@ def info(release: File, json: Json = False) -> None:
     """Show what a release guarantees and how it was made."""
     from ..format.addresses import address_of
     from ..mechanisms.words import guarantee, kind_of_keys
+    from ..releasing.describing import description_of
     from ..releasing.published import load
 
     opened = load(release, allow_reproducible=True)
@@ -192,29 +193,7 @@ def info(release: File, json: Json = False) -> None:
     estimated = problem.size_estimated
     size = _size_of(opened, Path(release))
     if json:
-        show(
-            {
-                "mechanism": plan.mechanism,
-                "epsilon": opened.epsilon,
-                "delta": opened.delta,
-                "guarantee": guarantee(plan),
-                "neighbours": problem.promise,
-                "contribution": None if problem.contribution is None else str(problem.contribution),
-                "assumption": plan.assumption,
-                "keys": _keys_of(problem) if problem.hashed else f"integers below {problem.domain}",
-                "key_kind": opened.key_space.kind,
-                "key_columns": [vars(column) for column in opened.key_columns],
-                "nonzero": None if estimated else problem.nonzero,
-                "estimated_size": problem.nonzero if estimated else None,
-                "filled": opened.filled,
-                "overload": opened.overload,
-                "stored": opened.stored_count,
-                "bytes": size,
-                "parts": problem.parts,
-                "reproducible": opened.reproducible,
-                "format": opened.format,
-            }
-        )
+        show(description_of(opened, size))
         return
     print(f"{address_of(release) or release}: {size:,} bytes, {problem.parts} part{'s' if problem.parts > 1 else ''}")
     if opened.reproducible:
@@ -240,10 +219,6 @@ def _size_of(release: Release, path: Path) -> int:
     if release.source is None or not isinstance(release.source.path, Path):
         return release.nbytes
     return sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
-
-
-def _keys_of(problem: Any) -> str:
-    return "hashed, with stored keys kept" if problem.keep_keys else "hashed"
 
 
 @app.command()

@@ -20,8 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f]")
 
 def answer(release: Release, asked: Asked, confidence: float) -> pa.Table:
     """The estimate and the interval of each key."""
-    low, high = release.interval(asked.keys, confidence)
-    return pa.table({**asked.texts, "estimate": release.lookup(asked.keys), "low": low, "high": high})
+    return pa.table({**asked.texts, **dict(zip(ANSWERS, release.answer(asked.keys, confidence), strict=True))})
 
 
 class Writer:

@@ -337,16 +337,16 @@ class Plan(ABC):
         """A bound on P[one entry's error exceeds `error`]: the inverse of `error_with_probability`."""
         return failure_of(self.error_with_probability, error)
 
-    def error(self, value: float) -> ErrorPrediction:
-        """The predicted error of a lookup whose true value is `value`."""
+    def error(self, value: float, samples: int = _SAMPLES) -> ErrorPrediction:
+        """The predicted error of a lookup whose true value is `value`; more samples, less luck."""
         if not math.isfinite(value) or (value < 0 and not self.problem.signed):
             raise ParameterError(f"value must be finite and non-negative (or signed=True), got {value}")
         cells = min(round(abs(value) / self._step), LARGEST_COUNT)
         if self.problem.upper_cells is not None:
             cells = min(cells, self.problem.upper_cells)
-        estimates = self.simulate(cells, _SAMPLES)
+        estimates = self.simulate(cells, samples)
         if self.releases == 2:
-            other = self.simulate(0, _SAMPLES)
+            other = self.simulate(0, samples)
             estimates = estimates - np.random.default_rng(1).permutation(other)
         sign = -1 if value < 0 else 1
         return ErrorPrediction.from_samples(value, sign * estimates * self._step - value)

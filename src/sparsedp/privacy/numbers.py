@@ -8,6 +8,8 @@ from numbers import Rational
 
 from ..errors import ParameterError
 
+_LONGEST_POWER = 4096  # bits
+
 
 def check_epsilon(epsilon: float) -> float:
     """A positive finite ε, or `ParameterError`."""
@@ -62,3 +64,32 @@ def whole_number(name: str, value: int) -> int:
     if exact.denominator != 1:
         raise ParameterError(f"{name} must be a whole number, got {value}")
     return exact.numerator
+
+
+def written_number(text: str) -> Fraction:
+    """1000, 1e6, 0.5 or 2^64, exactly as written; `ValueError` says what is wrong with other text."""
+    base, power, exponent = text.partition("^")
+    try:
+        if power:
+            value = _power(int(base), _small(exponent))
+        else:
+            _small(text.lower().partition("e")[2] or "0")
+            value = Fraction(text)
+        is_zero = float(value) == 0  # must not overflow: ε and real parameters are floats
+    except (ArithmeticError, ValueError):
+        raise ValueError(f"must be a number such as 1000, 1e6, 0.5 or 2^64, got {text!r}") from None
+    if is_zero and value:
+        raise ValueError(f"must be 0 or at least 5e-324, got {text!r}, which is too small for a float")
+    return value
+
+
+def _small(exponent: str) -> int:
+    if not -1000 <= int(exponent) <= 1000:
+        raise ValueError
+    return int(exponent)
+
+
+def _power(base: int, exponent: int) -> Fraction:
+    if base.bit_length() * abs(exponent) > _LONGEST_POWER:  # it would take long, and would not fit a float
+        raise ValueError
+    return Fraction(base) ** exponent

@@ -6,7 +6,7 @@ import math
 import os
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -25,28 +25,12 @@ from ..mechanisms.partial import length_of
 from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
 from . import pictures
+from .answers import Answer, Stored, Sum, check_confidence
 from .ranking import Fingerprint, Ranking, as_frame, largest
 
 Floats = npt.NDArray[np.float64]
 
 _PIECE = 1 << 17
-
-
-class Stored(NamedTuple):
-    """The explicitly stored keys, ascending, and their noisy values.
-
-    Keys are integers of the domain, or 64-bit fingerprints when keys are hashed.
-    """
-
-    keys: Words
-    values: Floats
-
-
-class Sum(NamedTuple):
-    """A sum over keys and its standard error."""
-
-    total: float
-    standard_error: float
 
 
 class Release(Contents):
@@ -145,8 +129,14 @@ class Release(Contents):
         mechanisms the guaranteed bounds of the paper. The prior only determines which answer the
         bounds must also contain.
         """
-        _check_confidence(confidence)
+        check_confidence(confidence)
         return self._bounds(self.key_space.ids(keys), confidence, prior)
+
+    def answer(self, keys: object, confidence: float = 0.95) -> Answer:
+        """What `lookup` and `interval` give together; keys are read and hashed once."""
+        check_confidence(confidence)
+        ids = self.key_space.ids(keys)
+        return Answer(self._estimates(ids, None, None, True), *self._bounds(ids, confidence, None))
 
     def _bounds(self, ids: Words, confidence: float, prior: str | None) -> tuple[Floats, Floats]:
         failure = (1 - confidence) / len(self.sides)
@@ -220,7 +210,7 @@ class Release(Contents):
         "fitted", if the mechanism has it.
         """
         count = whole_number("n", n)
-        _check_confidence(confidence)
+        check_confidence(confidence)
         if candidates is not None:
             keys = rereadable_keys(candidates, self.key_space.columns)
             ids = self.key_space.ids(keys)
@@ -343,11 +333,6 @@ class Release(Contents):
         if self.key_space.columns:
             note = f", keys: {columns_in_words(self.key_space.columns)}{note}"
         return f"<Release {self.mechanism}, ε = {self.epsilon:.6g}, δ = {self.delta:.3g}, {self.nbytes} bytes{note}>"
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
 
 
 def _no_members(what: str) -> TypeError:

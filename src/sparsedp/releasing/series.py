@@ -31,7 +31,8 @@ from ..mechanisms.words import kind_of_keys
 from ..privacy.laws import float_up
 from ..privacy.numbers import whole_number
 from . import pictures
-from .published import Release, Sum, load
+from .answers import Sum
+from .published import Release, load
 from .ranking import as_frame
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -282,6 +283,11 @@ def _refuse_twice(labels: tuple[str, ...], releases: Sequence[Release]) -> None:
         if identity in first:
             raise ParameterError(f"the releases {first[identity]} and {label} are one and the same")
         first[identity] = label
+
+
+def listed_paths(sources: str) -> list[str]:
+    """The files of a series, from a glob or a folder."""
+    return [os.fspath(path) for path in _listed(sources) if not isinstance(path, Release)]
 
 
 def _listed(sources: Any) -> list[Source]:

@@ -1,0 +1,6 @@
+"""Releases over HTTP, and the two pages: a read-only service that holds nothing private.
+
+Uses what a reader of releases uses: releasing, planning, keys. FastAPI and uvicorn come with the
+extra `serve`. `app` puts the service together, `running` runs it. What was published is all that it
+knows; the keys that people ask for are private, so it neither keeps nor logs them.
+"""

@@ -1,0 +1,89 @@
+"""Arrow streams in and out of requests.
+
+A stream comes from anybody, so nothing in it is believed: it must not be compressed (a few bytes
+could become gigabytes), it must not have more rows than allowed, and its columns are validated
+completely before they are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InputError
+from .limits import RefusedError
+
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
+_DICTIONARY, _RECORDS = 2, 3  # kinds of messages
+
+
+def read_stream(body: bytes, most: int) -> pa.Table:
+    """The table in a stream; `InputError` or `RefusedError`."""
+    try:
+        if not body.endswith(_END):  # a part of a stream would be taken for all of it
+            raise pa.ArrowInvalid
+        _refuse_compressed(body)
+        batches, rows = [], 0
+        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+            for batch in reader:
+                rows += batch.num_rows
+                if rows > most:
+                    raise RefusedError(413, f"a request may have at most {most} keys, got more; send them in several")
+                batches.append(batch)
+            table = pa.Table.from_batches(batches, reader.schema)
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, LookupError, struct.error) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError("the body must be a complete Arrow stream, as pyarrow.ipc.new_stream writes it") from None
+    return table
+
+
+def write_stream(table: pa.Table) -> memoryview:
+    """A table as a stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return memoryview(sink.getvalue())
+
+
+def _refuse_compressed(body: bytes) -> None:
+    for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
+        if _is_compressed(message.metadata.to_pybytes()):
+            raise InputError("the buffers of the Arrow stream must not be compressed; write it without compression")
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Whether a message has compressed buffers: a field of its flatbuffer, which pyarrow does not
+    show (Message.fbs in the Arrow format: header_type and header are fields 1 and 2 of a message,
+    data is field 1 of a dictionary, and compression is field 3 of a batch).
+    """
+    message = _offset(metadata, 0)
+    kind = _field(metadata, message, 1)
+    header = _field(metadata, message, 2)
+    if kind is None or header is None or metadata[kind] not in (_DICTIONARY, _RECORDS):
+        return False
+    batch: int | None = _offset(metadata, header)
+    if metadata[kind] == _DICTIONARY:
+        data = _field(metadata, _offset(metadata, header), 1)
+        batch = None if data is None else _offset(metadata, data)
+    return batch is not None and _field(metadata, batch, 3) is not None
+
+
+def _offset(data: bytes, at: int) -> int:
+    """Where the table is that a reference leads to."""
+    return at + int(struct.unpack_from("<I", data, at)[0])
+
+
+def _field(data: bytes, table: int, number: int) -> int | None:
+    """Where a field of a table is; None if the table does not have it."""
+    fields = table - struct.unpack_from("<i", data, table)[0]
+    if fields < 0:
+        raise struct.error("a table of fields before the beginning")
+    size: Any = struct.unpack_from("<H", data, fields)[0]
+    if 4 + 2 * number >= size:
+        return None
+    relative = struct.unpack_from("<H", data, fields + 4 + 2 * number)[0]
+    return table + relative if relative else None
