@@ -150,22 +150,23 @@ export function drawSeries(canvas, keys, labels) {
 }
 
 /** The error of each mechanism against the true count: ours thick, the paper's dashed, the others thin. */
-export function drawErrors(canvas, mechanisms, counts, logarithmic) {
+export function drawErrors(canvas, mechanisms, counts, { logarithmic, most }) {
+  const least = logarithmic ? 0.7 * Math.min(...mechanisms.flatMap(({ errors }) => errors.filter((error) => error > 0))) : 0;
   draw(canvas, (colour) => ({
     data: {
       labels: counts.map(count), // 0, 1, 2, 5, 10, …: the distances are those of a logarithmic axis that has a zero
       datasets: mechanisms.map((mechanism) => ({
         type: "line", label: mechanism.name, order: mechanism.chosen ? 0 : 1, pointRadius: 0, pointHoverRadius: 4,
-        data: mechanism.errors.map((error) => (logarithmic && !error ? null : error)), // a logarithmic axis has no zero
+        data: mechanism.errors.slice(0, counts.length).map((error) => (logarithmic && !error ? null : error)), // a logarithmic axis has no zero
         borderColor: colour.series[mechanism.colour % 6], backgroundColor: colour.series[mechanism.colour % 6],
-        borderWidth: mechanism.chosen ? 3.5 : 1.8, borderDash: mechanism.dash, tension: 0,
+        borderWidth: mechanism.chosen ? 4 : 2, borderDash: mechanism.dash, tension: 0,
       })),
     },
     layout: {
       interaction: { mode: "index", intersect: false },
       scales: {
         x: axis("true count of a key", colour, { ticks: { maxRotation: 0, autoSkipPadding: 12 } }),
-        y: axis("mean absolute error", colour, { type: logarithmic ? "logarithmic" : "linear", beginAtZero: true, ticks: { callback: (value) => count(value), autoSkipPadding: 8 } }),
+        y: axis("mean absolute error", colour, { type: logarithmic ? "logarithmic" : "linear", min: Number.isFinite(least) ? least : undefined, max: most, ticks: { callback: (value) => count(value), autoSkipPadding: 8 } }),
       },
       tooltip: {
         callbacks: {

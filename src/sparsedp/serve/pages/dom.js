@@ -24,6 +24,9 @@ export function say(element, text) {
   show(element, Boolean(text));
 }
 
+/** Words of the service, which begins and ends them as parts of a sentence. */
+export const sentence = (text) => `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}${/[.!?…]$/.test(text) ? "" : "."}`;
+
 /** A list of terms and values. */
 export function fillFacts(list, facts) {
   list.replaceChildren(...facts.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))));

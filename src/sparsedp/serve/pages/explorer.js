@@ -1,6 +1,6 @@
 // The explorer: one state, one function that shows it. Every change of the state begins a turn (turns.js).
 
-import { byId, bytes, count, fillFacts, make, parameter, percent, say, several, show } from "./dom.js";
+import { byId, bytes, count, fillFacts, make, parameter, percent, say, sentence, several, show } from "./dom.js";
 import { MOST_KEYS, answered, asked, columnName, inWords, keyFrom, keyInputs } from "./keys.js";
 import { listPanel } from "./lists.js";
 import { Results } from "./results.js";
@@ -166,7 +166,7 @@ function showPromise(detail, number) {
     `Each interval had a probability of at least ${percent(state.confidence)} to contain the true count of its key: the count after what one user may contribute was bounded. ` +
     "That holds for each key by itself" +
     (number > 1 ? `: of the ${several(number, "interval")} shown, ${count(number * (1 - state.confidence))} or fewer miss on average.` : ", the rare and the absent ones included.");
-  say(byId("overload"), overload ?? (filled === false ? "There were more keys than the release was made for. Its privacy is untouched; its intervals are wider." : ""));
+  say(byId("overload"), overload ? sentence(overload) : (filled === false ? "There were more keys than the release was made for. Its privacy is untouched; its intervals are wider." : ""));
   fillFacts(byId("facts"), [
     ["ε", parameter(epsilon)],
     ["δ", parameter(delta)],
@@ -192,7 +192,7 @@ function flattened(object, before = "") {
 
 const view = {
   failed(message) {
-    byId("failure-text").textContent = message;
+    byId("failure-text").textContent = sentence(message);
     show(byId("failure"), true);
     byId("status").textContent = "";
   },

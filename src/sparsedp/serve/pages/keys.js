@@ -139,9 +139,12 @@ export function keysFrom(rows, places, columns, firstNumber) {
 }
 
 /** Which columns of a file have the key: by name if its first row names them, otherwise from the left. */
-export function guessPlaces(first, columns) {
+export function guessPlaces([first, second], columns) {
   const names = first.map((name) => name.trim().toLowerCase());
   const places = columns.map((column) => (column.name ? names.indexOf(column.name.toLowerCase()) : names.indexOf("key")));
   const named = places.every((place) => place >= 0);
-  return { header: named, places: named ? places : columns.map((_, at) => Math.min(at, first.length - 1)) };
+  if (named) return { header: true, places };
+  const left = columns.map((_, at) => Math.min(at, first.length - 1));
+  const suits = (row) => columns.every((column, at) => left[at] < row.length && !fault(settled(row[left[at]], column), column));
+  return { header: second !== undefined && !suits(first) && suits(second), places: left };
 }

@@ -3,11 +3,14 @@
 import { byId, make, say, several, show } from "./dom.js";
 import { columnName, guessPlaces, keysFrom, lines, readText, records } from "./keys.js";
 
+const LONG = 10_000; // letters; browsers insert longer texts line by line, which takes them minutes
+
 export function listPanel({ columns, lookUp, most }) {
   let table = null; // the records of a file, if it has been read
   let reading = 0; // only the last file counts
 
   const pasted = byId("pasted");
+  const submit = byId("list-panel").querySelector("[type=submit]");
   const problem = (text) => say(byId("list-problem"), text);
 
   function reset(keyColumns) {
@@ -19,9 +22,14 @@ export function listPanel({ columns, lookUp, most }) {
   }
 
   function forgetFile() {
-    reading += 1;
-    table = null;
     byId("file").value = "";
+    forgetTable();
+  }
+
+  function forgetTable() {
+    reading += 1;
+    submit.disabled = false;
+    table = null;
     show(byId("mapping"), false);
   }
 
@@ -29,7 +37,7 @@ export function listPanel({ columns, lookUp, most }) {
   function showMapping(name) {
     const wanted = columns();
     const first = table.rows[0];
-    const { header, places } = guessPlaces(first, wanted);
+    const { header, places } = guessPlaces(table.rows, wanted);
     byId("mapping-title").textContent = `${name}: ${several(table.rows.length, "row")}`;
     byId("header").checked = header;
     byId("mapping-columns").replaceChildren(...wanted.map((column, at) => {
@@ -42,18 +50,19 @@ export function listPanel({ columns, lookUp, most }) {
   }
 
   async function take(file) {
-    forgetFile();
+    forgetTable();
     const own = reading;
     pasted.value = "";
     problem("");
-    byId("drop").dataset.reading = "true";
+    submit.disabled = true;
     const { text, problem: wrong } = await readText(file);
     if (own !== reading) return;
-    delete byId("drop").dataset.reading;
+    submit.disabled = false;
     if (wrong) return problem(wrong);
     const plain = columns().length === 1 && /\.txt$/i.test(file.name);
     const read = plain ? { rows: lines(text).map((line) => [line]) } : records(text.replace(/^\ufeff/, ""));
     if (read.problem) return problem(`${file.name} cannot be read as CSV: ${read.problem}`);
+    if (!read.rows.length) return problem(`${file.name} has no rows`);
     table = read;
     showMapping(file.name);
   }
@@ -81,6 +90,13 @@ export function listPanel({ columns, lookUp, most }) {
     lookUp(found);
   });
   pasted.addEventListener("input", forgetFile);
+  pasted.addEventListener("paste", (event) => {
+    const text = event.clipboardData.getData("text/plain");
+    if (text.length < LONG) return;
+    event.preventDefault();
+    pasted.setRangeText(text, pasted.selectionStart, pasted.selectionEnd, "end");
+    forgetFile();
+  });
   byId("file").addEventListener("change", (event) => {
     const [file] = event.target.files;
     if (file) take(file);
@@ -93,7 +109,9 @@ export function listPanel({ columns, lookUp, most }) {
     event.preventDefault();
     over(false);
     const [file] = event.dataTransfer.files;
-    if (file) take(file);
+    if (!file) return;
+    byId("file").value = "";
+    take(file);
   });
   return { reset };
 }

@@ -1,17 +1,17 @@
 // The planner: public parameters in, the comparison of all mechanisms out. Every change begins a turn (turns.js).
 
 import * as charts from "./charts.js";
-import { byId, bytes, count, fillFacts, make, parameter, say, several, show } from "./dom.js";
+import { byId, bytes, count, fillFacts, make, parameter, say, sentence, several, show } from "./dom.js";
 import { stop, turn } from "./turns.js";
 
 const PAUSE = 150; // milliseconds, so that a moving slider does not ask for every step
 const STEPS = 1000; // of a slider
-const AT = [0, 1, 10, 100, 1000]; // true counts in the table
+const AT = [0, 10, 100, 1000]; // true counts in the table
 
 const whole = (value) => value.toLocaleString("en");
 const PARAMETERS = [
-  { id: "epsilon", label: "ε, the privacy to spend", help: "1 is common, less is safer.", start: 1, min: 0.01, max: 20, words: parameter },
-  { id: "delta", label: "δ, how likely ε may fail", help: "0 is pure privacy; 10⁻⁹ reduces the error.", start: 0, min: 1e-15, max: 1e-3, zero: true, words: parameter },
+  { id: "epsilon", label: "Privacy ε", help: "1 is common, less is safer.", start: 1, min: 0.01, max: 20, words: parameter },
+  { id: "delta", label: "Chance of failure δ", help: "How likely ε may fail: 0 is pure privacy, 10⁻⁹ reduces the error.", start: 0, min: 1e-15, max: 1e-3, zero: true, words: parameter },
   { id: "max_keys_per_user", label: "Keys per user", help: "A user counts for at most this many keys.", start: 1, min: 1, max: 1000, integer: true, words: whole },
   { id: "max_per_key", label: "Counts per key", help: "A user adds at most this much to each key.", start: 1, min: 1, max: 1000, integer: true, words: whole },
   { id: "nonzero", label: "Number of keys", help: "A public bound on the keys that occur.", start: 100_000, min: 100, max: 1e9, integer: true, words: whole },
@@ -19,6 +19,7 @@ const PARAMETERS = [
 
 const state = { noise: "auto", domain: "" };
 let comparison = null;
+let served = null; // what the service has besides the planner
 const hidden = new Set(); // mechanisms whose lines are not drawn
 
 // ---- sliders are logarithmic; where 0 is possible it is the first step
@@ -113,7 +114,8 @@ async function work(own) {
   }
   history.replaceState(null, "", `#${query()}`);
   await own.wait(PAUSE);
-  comparison = await own.ask(`/v1/compare?${query()}`);
+  [comparison, served] = await Promise.all([own.ask(`/v1/compare?${query()}`), served ?? own.ask("/v1/releases")]);
+  showServed();
   showComparison();
   try {
     await charts.load();
@@ -126,28 +128,45 @@ async function work(own) {
   byId("status").textContent = `${several(drawable().length, "mechanism")} compared`;
 }
 
+function showServed() {
+  if (served.title) byId("title").textContent = served.title;
+  document.title = `Planner · ${served.title || "sparsedp"}`;
+  show(byId("to-explorer"), served.releases.length); // without releases there is nothing to explore
+}
+
 const drawable = () => comparison.mechanisms.filter(({ errors }) => errors?.some((error) => error !== null));
 
-/** Lines: the chosen one, the paper's, and the others in the order of the table. */
+const DASHES = [[8, 4], [2, 3], [9, 3, 2, 3], [14, 4]];
+
+/** Lines: the chosen one is whole, the paper's share a colour, and the others have one each. */
 function styles() {
-  let at = 2;
+  let papers = 0, others = 0;
   return new Map(drawable().map(({ mechanism, paper }) => {
     if (mechanism === comparison.chosen) return [mechanism, { colour: 0, dash: [] }];
-    if (paper) return [mechanism, { colour: 1, dash: [7, 4] }];
-    const style = { colour: 2 + ((at - 2) % 4), dash: at < 6 ? [2, 3] : [10, 3, 2, 3] };
-    at += 1;
+    if (paper) return [mechanism, { colour: 1, dash: DASHES[papers++ % 4] }];
+    const style = { colour: 2 + (others % 4), dash: DASHES[(others + 1) % 4] };
+    others += 1;
     return [mechanism, style];
   }));
+}
+
+/** Counts and errors that are drawn: lines that are far worse than the chosen one leave the picture. */
+function picture() {
+  const own = comparison.mechanisms.find(({ mechanism }) => mechanism === comparison.chosen);
+  const worst = Math.max(...(own?.errors ?? []).filter((error) => error !== null), 0);
+  if (!worst) return { counts: comparison.counts };
+  return { counts: comparison.counts.filter((value) => value <= 1000 * worst), most: worst * (byId("logarithmic").checked ? 100 : 12) };
 }
 
 function drawErrors() {
   const style = styles();
   const lines = drawable().filter(({ mechanism }) => !hidden.has(mechanism));
   const logarithmic = byId("logarithmic").checked;
-  charts.drawErrors(byId("chart"), lines.map(({ mechanism, errors }) => ({ name: mechanism, errors, chosen: mechanism === comparison.chosen, ...style.get(mechanism) })), comparison.counts, logarithmic);
+  const { counts, most } = picture();
+  charts.drawErrors(byId("chart"), lines.map(({ mechanism, errors }) => ({ name: mechanism, errors, chosen: mechanism === comparison.chosen, ...style.get(mechanism) })), counts, { logarithmic, most });
   byId("chart").setAttribute("aria-label", `Chart of the mean absolute error against the true count, for ${lines.map(({ mechanism }) => mechanism).join(", ") || "no mechanism"}. The table below has the numbers.`);
   byId("figure").dataset.drawn = String(lines.length);
-  byId("caption").textContent = `The thick line is ${comparison.chosen}, which auto takes${lines.some(({ paper }) => paper) ? "; the dashed one is the paper's mechanism" : ""}. Lower is better.`;
+  byId("caption").textContent = `Lower is better. The thick line is ${comparison.chosen}, which auto takes. Lines that leave the picture at the top are far worse there; the table has their numbers.`;
 }
 
 const errorAt = ({ errors }, wanted) => {
@@ -159,7 +178,7 @@ function showComparison() {
   const { chosen, reason, mechanisms, command, python } = comparison;
   const own = mechanisms.find(({ mechanism }) => mechanism === chosen);
   byId("chosen").textContent = chosen;
-  byId("reason").textContent = reason;
+  byId("reason").textContent = sentence(reason);
   const at = AT.filter((value) => comparison.counts.includes(value));
   const worst = own?.errors?.filter((error) => error !== null) ?? [];
   fillFacts(byId("figures"), [
@@ -170,8 +189,8 @@ function showComparison() {
   ]);
   byId("head").replaceChildren(
     make("th", { scope: "col", className: "text" }, "mechanism"), make("th", { scope: "col", className: "number" }, "size"),
-    make("th", { scope: "col", className: "number" }, "bits per key"), make("th", { scope: "col", className: "number" }, "δ"),
-    ...at.map((value) => make("th", { scope: "col", className: "number" }, `error at ${whole(value)}`)),
+    make("th", { scope: "col", className: "number" }, "bits/key"), make("th", { scope: "col", className: "number" }, "δ"),
+    ...at.map((value, place) => make("th", { scope: "col", className: "number" }, make("span", { className: place ? "unseen" : "" }, "error "), `at ${whole(value)}`)),
   );
   const style = styles();
   byId("rows").replaceChildren(...drawable().map((row) => tableRow(row, at, style.get(row.mechanism))));
@@ -185,6 +204,17 @@ function showComparison() {
   show(byId("answers"), true);
 }
 
+/** A piece of the line, as the chart draws it. */
+function swatchOf(colour, dash) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
+  const own = { x1: 0, x2: 30, y1: 5, y2: 5, stroke: "currentColor", "stroke-width": dash.length ? 2 : 4, "stroke-dasharray": dash.join(" ") };
+  for (const [name, value] of Object.entries(own)) line.setAttribute(name, value);
+  for (const [name, value] of Object.entries({ class: `swatch series-${colour + 1}`, width: 30, height: 10, "aria-hidden": "true" })) svg.setAttribute(name, value);
+  svg.append(line);
+  return svg;
+}
+
 function tableRow(row, at, { colour, dash }) {
   const tick = make("input", { type: "checkbox", checked: !hidden.has(row.mechanism) });
   tick.addEventListener("change", () => {
@@ -192,10 +222,11 @@ function tableRow(row, at, { colour, dash }) {
     else hidden.add(row.mechanism);
     if (window.Chart) drawErrors();
   });
-  const swatch = make("span", { className: `swatch series-${colour + 1}${dash.length ? " dashed" : ""}`, "aria-hidden": "true" });
+  const swatch = swatchOf(colour, dash);
   const words = [row.mechanism === comparison.chosen ? "auto takes it" : "", row.paper ? "the paper's" : ""].filter(Boolean);
   const name = make("label", { className: "check" }, tick, swatch, make("span", {}, row.mechanism));
-  const head = make("th", { scope: "row" }, name, ...words.map((word) => make("span", { className: "tag" }, word)));
+  const tags = words.map((word) => make("span", { className: "tag" }, word));
+  const head = make("th", { scope: "row" }, make("div", { className: "mechanism" }, name, ...tags));
   return make("tr", { className: row.mechanism === comparison.chosen ? "chosen" : "" }, head,
     make("td", { className: "number" }, row.nbytes === null ? "–" : bytes(row.nbytes)),
     make("td", { className: "number" }, row.bits_per_entry === null ? "–" : count(row.bits_per_entry)),
@@ -205,7 +236,7 @@ function tableRow(row, at, { colour, dash }) {
 
 const view = {
   failed(message) {
-    byId("failure-text").textContent = message;
+    byId("failure-text").textContent = sentence(message);
     show(byId("failure"), true);
     show(byId("answers"), false);
     byId("status").textContent = "";

@@ -35,6 +35,8 @@ export class Results {
       await charts.load();
     } catch {
       own.check();
+      show(byId("chart").parentElement, false);
+      show(byId("figure"), true);
       byId("caption").textContent = "The chart could not be loaded; the table has all numbers.";
       return;
     }
@@ -44,6 +46,7 @@ export class Results {
 
   draw() {
     show(byId("figure"), true);
+    show(byId("chart").parentElement, true);
     const canvas = byId("chart");
     const series = this.release.kind === "series";
     const drawn = this.sorted().slice(0, series ? MOST_LINES : MOST_DRAWN).map((result) => ({ ...result, name: inWords(result.parts) }));
