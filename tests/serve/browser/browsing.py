@@ -8,13 +8,14 @@ belongs to it is shown, so that what is settled after an action is its result.
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import shutil
 import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from io import StringIO
@@ -24,7 +25,7 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 import uvicorn
-from playwright.sync_api import Browser, Locator, Playwright, Route, expect, sync_playwright
+from playwright.sync_api import Browser, Error, Locator, Playwright, Route, expect, sync_playwright
 
 import sparsedp
 from sparsedp.serve.app import create_app
@@ -32,7 +33,7 @@ from sparsedp.serve.catalog import Catalog, Source
 from sparsedp.serve.logs import Log
 from sparsedp.serve.paths import Service
 
-LONGEST = 60_000  # milliseconds, to end what hangs
+LONGEST = int(os.environ.get('LL','60000'))  # milliseconds, to end what hangs
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
@@ -138,17 +139,18 @@ class Visit:
 
     def end(self) -> list[str]:
         """What went wrong, but for what was expected."""
+        self.page.evaluate("0")  # messages come in order: all that were written are here now
+        wrong = [text for text in self._wrong if not any(part in text for part in self.expected)]
         for route in self._held:
-            route.abort()
+            with suppress(Error):  # the page has given it up
+                route.abort()
         self.context.close()
-        return [text for text in self._wrong if not any(part in text for part in self.expected)]
+        return wrong
 
     # Going somewhere.
 
     def explorer(self, release: str | None = None, *keys: Sequence[str], **more: str) -> None:
         """The explorer as a link leads to it."""
-        import json
-
         given = [("release", release)] if release else []
         link = urlencode([*given, *more.items(), *(("key", json.dumps(list(key))) for key in keys)])
         self.page.goto(f"{self.site.address}/#{link}")
@@ -189,7 +191,7 @@ class Visit:
         self.press("Look up")
 
     def paste(self, text: str) -> None:
-        """What the clipboard does; typing a long text would take a browser minutes."""
+        """What Ctrl+V does; typing a long text would take a browser minutes."""
         self.at("#pasted").evaluate(
             "(field, text) => { const data = new DataTransfer(); data.setData('text/plain', text);"
             " field.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, cancelable: true})); }",
@@ -203,20 +205,14 @@ class Visit:
         """The file, as text."""
         with self.page.expect_download() as started:
             self.button("Download CSV").click()
-        return Path(started.value.path()).read_text(encoding="utf-8")
+        return Path(started.value.path()).read_bytes().decode()
 
     # The service as it might be.
 
     def hold(self, url: str) -> list[Route]:
-        """Requests that are not answered, until the test does or the page is closed."""
-        routes: list[Route] = []
-
-        def keep(route: Route) -> None:
-            routes.append(route)
-            self._held.append(route)
-
-        self.page.route(url, keep)
-        return routes
+        """The next request is not answered, until the test does or the page is closed."""
+        self.page.route(url, lambda route: self._held.append(route), times=1)
+        return self._held
 
     def answer(self, url: str, status: int, body: str, kind: str = "application/json") -> None:
         self.expected.append(f"status of {status}")

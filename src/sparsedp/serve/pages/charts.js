@@ -54,6 +54,7 @@ function draw(canvas, options) {
     window.Chart.defaults.font.size = 13;
     window.Chart.defaults.color = colour.muted;
     window.Chart.defaults.borderColor = colour.line;
+    canvas.dataset.scheme = dark.matches ? "dark" : "light";
     const { data, layout } = options(colour);
     const tooltip = {
       backgroundColor: colour.ink, titleColor: colour.paper, bodyColor: colour.paper, padding: 10, cornerRadius: 6,

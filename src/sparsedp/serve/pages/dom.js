@@ -18,6 +18,14 @@ export function show(element, visible) {
   element.hidden = !visible;
 }
 
+/** The link that skips the controls; it leaves the part of the address after # alone, which says what is shown. */
+export function followSkip() {
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    byId("results").focus();
+  });
+}
+
 /** A message in its place; an empty one hides the place. */
 export function say(element, text) {
   element.textContent = text ?? "";

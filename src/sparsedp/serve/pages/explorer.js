@@ -1,6 +1,6 @@
 // The explorer: one state, one function that shows it. Every change of the state begins a turn (turns.js).
 
-import { byId, bytes, count, fillFacts, make, parameter, percent, say, sentence, several, show } from "./dom.js";
+import { byId, bytes, count, fillFacts, followSkip, make, parameter, percent, say, sentence, several, show } from "./dom.js";
 import { MOST_KEYS, answered, asked, columnName, inWords, keyFrom, keyInputs } from "./keys.js";
 import { listPanel } from "./lists.js";
 import { Results } from "./results.js";
@@ -59,7 +59,7 @@ function chooseRelease() {
   if (!summary()) {
     const missing = state.name;
     state.name = state.releases[0].name;
-    state.keys = [];
+    Object.assign(state, { keys: [], mode: null });
     if (missing !== null) say(byId("missing"), `There is no release “${missing}” here; this is “${state.name}”.`);
   }
   const columns = summary().keys;
@@ -128,7 +128,7 @@ function showControls() {
   }
   byId("chosen").replaceChildren(...state.keys.map((key, at) => {
     const words = inWords(key);
-    const button = make("button", { type: "button", title: `Remove ${words}` }, make("span", { className: "name" }, words), make("span", { className: "unseen" }, ", remove"), make("span", { "aria-hidden": "true" }, "×"));
+    const button = make("button", { type: "button", "aria-label": `Remove ${words}` }, make("span", { className: "name" }, words), "×");
     button.addEventListener("click", () => {
       change({ keys: state.keys.filter((_, other) => other !== at) });
       (byId("chosen").querySelectorAll("button")[Math.min(at, state.keys.length - 1)] ?? parts.querySelector("input, select")).focus();
@@ -255,6 +255,7 @@ byId("clear").addEventListener("click", () => {
 byId("retry").addEventListener("click", refresh);
 byId("stop").addEventListener("click", () => stop(view));
 byId("download").addEventListener("click", () => results.download(state.name));
+followSkip();
 window.addEventListener("hashchange", () => {
   readAddress();
   refresh();

@@ -3,7 +3,7 @@
 import { byId, make, say, several, show } from "./dom.js";
 import { columnName, guessPlaces, keysFrom, lines, readText, records } from "./keys.js";
 
-const LONG = 10_000; // letters; browsers insert longer texts line by line, which takes them minutes
+const LONG = 10_000; // letters; a longer text is taken like a file, as browsers need seconds to show and edit it
 
 export function listPanel({ columns, lookUp, most }) {
   let table = null; // the records of a file, if it has been read
@@ -46,6 +46,7 @@ export function listPanel({ columns, lookUp, most }) {
       select.value = String(places[at]);
       return make("div", { className: "field" }, make("label", { htmlFor: select.id }, `Column of ${columnName(column, at, wanted)}`), select);
     }));
+    show(byId("mapping-columns"), first.length > 1 || wanted.length > 1);
     show(byId("mapping"), true);
   }
 
@@ -59,12 +60,16 @@ export function listPanel({ columns, lookUp, most }) {
     if (own !== reading) return;
     submit.disabled = false;
     if (wrong) return problem(wrong);
-    const plain = columns().length === 1 && /\.txt$/i.test(file.name);
+    takeText(file.name, text, columns().length === 1 && /\.txt$/i.test(file.name));
+  }
+
+  /** The rows of a text: its lines, or its records. */
+  function takeText(name, text, plain) {
     const read = plain ? { rows: lines(text).map((line) => [line]) } : records(text.replace(/^\ufeff/, ""));
-    if (read.problem) return problem(`${file.name} cannot be read as CSV: ${read.problem}`);
-    if (!read.rows.length) return problem(`${file.name} has no rows`);
+    if (read.problem) return problem(`${name} cannot be read as CSV: ${read.problem}`);
+    if (!read.rows.length) return problem(`${name} has no rows`);
     table = read;
-    showMapping(file.name);
+    showMapping(name);
   }
 
   function keys() {
@@ -94,8 +99,10 @@ export function listPanel({ columns, lookUp, most }) {
     const text = event.clipboardData.getData("text/plain");
     if (text.length < LONG) return;
     event.preventDefault();
-    pasted.setRangeText(text, pasted.selectionStart, pasted.selectionEnd, "end");
     forgetFile();
+    pasted.value = "";
+    problem("");
+    takeText("Pasted text", text, columns().length === 1);
   });
   byId("file").addEventListener("change", (event) => {
     const [file] = event.target.files;

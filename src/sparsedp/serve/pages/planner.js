@@ -1,7 +1,7 @@
 // The planner: public parameters in, the comparison of all mechanisms out. Every change begins a turn (turns.js).
 
 import * as charts from "./charts.js";
-import { byId, bytes, count, fillFacts, make, parameter, say, sentence, several, show } from "./dom.js";
+import { byId, bytes, count, fillFacts, followSkip, make, parameter, say, sentence, several, show } from "./dom.js";
 import { stop, turn } from "./turns.js";
 
 const PAUSE = 150; // milliseconds, so that a moving slider does not ask for every step
@@ -280,6 +280,7 @@ byId("logarithmic").addEventListener("change", () => { if (comparison && window.
 byId("retry").addEventListener("click", changed);
 byId("stop").addEventListener("click", () => stop(view));
 for (const button of document.querySelectorAll(".copy")) button.addEventListener("click", () => copy(button));
+followSkip();
 window.addEventListener("hashchange", () => {
   set(Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
   changed();
