@@ -14,7 +14,7 @@ import shutil
 import socket
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
@@ -33,14 +33,16 @@ from sparsedp.serve.catalog import Catalog, Source
 from sparsedp.serve.logs import Log
 from sparsedp.serve.paths import Service
 
-LONGEST = int(os.environ.get('LL','60000'))  # milliseconds, to end what hangs
+LONGEST = 60_000  # milliseconds, to end what hangs
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync --disable-dev-shm-usage"
 )
 DAYS = tuple(datetime.date(2026, 11, day) for day in range(1, 5))
-PAGES = {"/": 1900, "/docs": 900, "/pricing": 420, "/blog": 260, "/jobs": 40} | {f"/page/{n}": 200 + n for n in range(40)}
+PAGES = {"/": 1900, "/docs": 900, "/pricing": 420, "/blog": 260, "/jobs": 40} | {
+    f"/page/{n}": 200 + n for n in range(40)
+}
 
 
 def find_browser() -> str | None:
@@ -246,6 +248,3 @@ def answers(release: sparsedp.Release, keys: Sequence[Any], confidence: float = 
     estimates = release.lookup(keys)
     low, high = release.interval(keys, confidence=confidence)
     return [[shown(value) for value in row] for row in zip(estimates, low, high, strict=True)]
-
-
-Check = Callable[[Visit], None]

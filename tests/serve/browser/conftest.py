@@ -32,7 +32,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture(scope="session")
 def browser(browser_thread: ThreadPoolExecutor) -> Iterator[Any]:
     if (path := find_browser()) is None:
-        pytest.skip("no browser was found for the tests of the pages: apt-get install chromium, or set SPARSEDP_BROWSER")
+        pytest.skip(
+            "no browser was found for the tests of the pages: apt-get install chromium, or set SPARSEDP_BROWSER"
+        )
     playwright, browser = browser_thread.submit(launch, path).result()
     yield browser
     browser_thread.submit(browser.close).result()

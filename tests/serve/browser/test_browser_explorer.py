@@ -6,7 +6,6 @@ import csv
 import datetime
 import io
 
-import pytest
 from playwright.sync_api import expect
 
 import sparsedp
@@ -42,8 +41,8 @@ def test_keys_are_compared_removed_and_kept_in_the_link(visit: Visit) -> None:
         visit.expect_drawn(at + 1)
     visit.look_up("/")  # a key that is there moves to the end, and is not shown twice
     visit.expect_rows([rows[1], rows[2], rows[0]])
-    expect(visit.page).to_have_url(f"{visit.site.address}/#release=plain&show=keys&confidence=0.95"
-                                   "&key=%5B%22%2Fnever+seen%22%5D&key=%5B%22%2Fdocs%22%5D&key=%5B%22%2F%22%5D")  # fmt: skip
+    link = "#release=plain&show=keys&confidence=0.95&key=%5B%22%2Fnever+seen%22%5D&key=%5B%22%2Fdocs%22%5D&key=%5B%22%2F%22%5D"
+    expect(visit.page).to_have_url(f"{visit.site.address}/{link}")
     visit.page.reload()
     visit.settled()
     visit.expect_rows([rows[1], rows[2], rows[0]])
@@ -134,7 +133,10 @@ BAD = {
     "picture.csv": (b"\x89PNG\r\n\x1a\n\xff", "picture.csv is not text in UTF-8"),
     "nul.csv": (b"a\0b", "nul.csv is not a text file"),
     "empty.csv": (b" \n", "empty.csv is empty"),
-    "open.csv": (b'day,country,page\n"2026', "open.csv cannot be read as CSV: a quotation mark in record 2 is never closed"),
+    "open.csv": (
+        b'day,country,page\n"2026',
+        "open.csv cannot be read as CSV: a quotation mark in record 2 is never closed",
+    ),
 }
 
 
@@ -210,14 +212,15 @@ def test_a_link_to_something_that_is_not_there_says_so(visit: Visit) -> None:
 
 
 def test_without_names_nothing_is_listed(visit: Visit) -> None:
-    visit.page.route("**/top?*", lambda route: route.fulfill(json={"name": "visits", "confidence": 0.95, "results": []}))
+    visit.page.route(
+        "**/top?*", lambda route: route.fulfill(json={"name": "visits", "confidence": 0.95, "results": []})
+    )
     visit.explorer("visits", show="top")
     expect(visit.at("#empty")).to_have_text("This release keeps no name: no key was frequent enough for it.")
     expect(visit.button("Download CSV")).to_be_hidden()
 
 
-@pytest.mark.parametrize("key", ["<img src=x onerror=alert(1)>", "日本 🎉 e\u0301", "a" * 300])
-def test_any_text_is_a_key_and_stays_text(visit: Visit, key: str) -> None:
-    visit.explorer("plain")
-    visit.look_up(key)
-    visit.expect_rows([[key, *answers(visit.site.release("plain"), [key])[0]]])
+def test_any_text_is_a_key_and_stays_text(visit: Visit) -> None:
+    keys = ["<img src=x onerror=alert(1)>", "日本 🎉 e\u0301", "a" * 300]
+    visit.explorer("plain", *([key] for key in keys))
+    visit.expect_rows([[key, *row] for key, row in zip(keys, answers(visit.site.release("plain"), keys), strict=True)])

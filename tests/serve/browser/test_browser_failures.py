@@ -36,7 +36,10 @@ def test_an_old_answer_never_overwrites_a_newer_one(visit: Visit) -> None:
     with visit.page.expect_request(LOOKUP):
         visit.button("Look up").click()
     visit.look_up("/")
-    row = [["/old", *answers(visit.site.release("plain"), ["/old"])[0]], ["/", *answers(visit.site.release("plain"), ["/"])[0]]]
+    row = [
+        ["/old", *answers(visit.site.release("plain"), ["/old"])[0]],
+        ["/", *answers(visit.site.release("plain"), ["/"])[0]],
+    ]
     visit.expect_rows(row)
     turn = visit.at("body").get_attribute("data-turn")
     wrong = {"results": [{"key": "wrong", "estimate": 1, "low": 0, "high": 2}]}

@@ -48,7 +48,7 @@ def test_it_compares_all_mechanisms_and_says_what_auto_takes(visit: Visit) -> No
         ["Size of the file", "Bits per key", "Error of an absent key", "Largest mean error"]
     )
     expect(visit.at("#rows .chosen .tag")).to_have_text(["auto takes it"])
-    expect(visit.at("#rows tr", ).filter(has_text="threshold-alp").locator(".tag")).to_have_text(["the paper's"])
+    expect(visit.at("#rows tr").filter(has_text="threshold-alp").locator(".tag")).to_have_text(["the paper's"])
     expect(visit.at("#status")).to_have_text("4 mechanisms compared")
     visit.expect_drawn(4)
     visit.page.get_by_role("checkbox", name="threshold", exact=True).uncheck()
