@@ -1,4 +1,4 @@
-"""The pages for everyone: axe's rules, keyboards, phones, the dark, and no motion for those it disturbs."""
+"""The pages for everyone: axe, keyboards, phones, the dark, and no motion for those it disturbs."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from playwright.sync_api import expect
 
 from browsing import Visit
 
-
 COLOURS = {"runOnly": ["color-contrast"]}  # what differs in the dark
 
 
 def expect_no_barriers(visit: Visit) -> None:
     """Axe finds nothing, in light and in dark."""
     for scheme in ("light", "dark"):
-        visit.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        visit.page.emulate_media(color_scheme=scheme)
         visit.settled()
         found = Axe().run(visit.page, options=None if scheme == "light" else COLOURS)
         assert found.violations_count == 0, f"{scheme}: {found.generate_report()}"
