@@ -76,7 +76,12 @@ const axis = (text, colour, more = {}) => ({
   border: { display: false }, grid: { color: colour.line }, title: { display: true, text, color: colour.muted }, ...more,
 });
 
-const shorten = (text, most) => ([...text].length > most ? `${[...text].slice(0, most - 1).join("")}…` : text);
+/** The beginning and the end of a long text: keys that are compared often differ in one of them. */
+function shorten(text, most) {
+  const letters = [...text];
+  const kept = Math.floor((most - 1) / 2);
+  return letters.length > most ? `${letters.slice(0, kept).join("")}…${letters.slice(-kept).join("")}` : text;
+}
 
 const between = (row) => `${count(row.estimate)}, between ${count(row.low)} and ${count(row.high)}`;
 
@@ -137,7 +142,7 @@ export function drawSeries(canvas, keys, labels) {
         plugins: {
           legend: {
             display: keys.length > 1, position: "bottom", align: "start",
-            labels: { usePointStyle: true, color: colour.ink, padding: 16, filter: (item) => item.datasetIndex % 3 === 0 },
+            labels: { usePointStyle: true, boxHeight: 7, pointStyleWidth: 16, color: colour.ink, padding: 18, filter: (item) => item.datasetIndex % 3 === 0 },
             onClick: () => {},
           },
         },

@@ -37,7 +37,8 @@ export const sentence = (text) => `${text[0]?.toUpperCase() ?? ""}${text.slice(1
 
 /** A list of terms and values. */
 export function fillFacts(list, facts) {
-  list.replaceChildren(...facts.map(([term, value]) => make("div", {}, make("dt", {}, term), make("dd", {}, value))));
+  const fact = ([term, value]) => make("div", { className: value.length > 22 ? "wide" : "" }, make("dt", {}, term), make("dd", {}, value));
+  list.replaceChildren(...facts.map(fact));
 }
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });

@@ -102,7 +102,7 @@ async function work(own) {
   writeAddress();
   const [found, detail] = await Promise.all([answers(own), details.get(state.name) ?? own.ask(path(state.name))]);
   details.set(state.name, detail);
-  showPromise(detail, found.length);
+  showPromise(detail, found.length * (summary().labels?.length ?? 1));
   if (!found.length) return showEmpty();
   const rows = found.map((result) => ({ ...result, parts: answered(result.key) }));
   await results.show(rows, summary(), own);
