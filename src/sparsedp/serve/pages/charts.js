@@ -142,7 +142,7 @@ export function drawSeries(canvas, keys, labels) {
         plugins: {
           legend: {
             display: keys.length > 1, position: "bottom", align: "start",
-            labels: { usePointStyle: true, boxHeight: 7, pointStyleWidth: 16, color: colour.ink, padding: 18, filter: (item) => item.datasetIndex % 3 === 0 },
+            labels: { usePointStyle: true, boxHeight: 7, boxWidth: 7, color: colour.ink, padding: 18, filter: (item) => item.datasetIndex % 3 === 0 },
             onClick: () => {},
           },
         },
