@@ -201,6 +201,16 @@ class Visit:
         )
 
     def drop(self, name: str, content: bytes) -> None:
+        """A file that is dragged onto the page."""
+        self.at("#drop").evaluate(
+            "(place, [name, bytes]) => { const data = new DataTransfer();"
+            " data.items.add(new File([new Uint8Array(bytes)], name));"
+            " for (const kind of ['dragover', 'drop'])"
+            " place.dispatchEvent(new DragEvent(kind, {dataTransfer: data, cancelable: true})); }",
+            [name, list(content)],
+        )
+
+    def upload(self, name: str, content: bytes) -> None:
         self.at("#file").set_input_files({"name": name, "mimeType": "text/csv", "buffer": content})
 
     def download(self) -> str:

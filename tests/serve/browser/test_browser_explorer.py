@@ -143,10 +143,10 @@ BAD = {
 def test_a_bad_file_is_refused_with_the_reason(visit: Visit) -> None:
     visit.explorer("by-day", show="list")
     for name, (content, reason) in BAD.items():
-        visit.drop(name, content)
+        visit.upload(name, content)
         expect(visit.at("#list-problem")).to_contain_text(reason)
         expect(visit.at("#mapping")).to_be_hidden()
-    visit.drop("short.csv", b"day,country,page\n2026-11-01,49\n")
+    visit.upload("short.csv", b"day,country,page\n2026-11-01,49\n")
     expect(visit.at("#mapping-title")).to_have_text("short.csv: 2 rows")
     visit.button("Look up the list").click()
     expect(visit.at("#list-problem")).to_contain_text("record 2 has 2 columns, but the key needs column 3")
