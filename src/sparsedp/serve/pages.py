@@ -17,7 +17,7 @@ from .limits import RefusedError
 
 FOLDER = Path(__file__).parent / "pages"
 # Files that installed packages bring: the name in the page, the package, and the path inside of it.
-VENDORED = {"plotly.min.js": ("plotly", "package_data/plotly.min.js")}
+VENDORED = {"vendor/chart.js": ("chartkick", "django/static/chartkick/Chart.bundle.js")}
 
 _LONGEST_NAME = 200
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
