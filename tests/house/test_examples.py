@@ -24,6 +24,7 @@ README, README_SEED = REPOSITORY / "README.md", 4
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
 
 ON_SPARK = {DOCS / "spark.md"}  # run by tests/reach/spark/test_spark_docs.py
+SERVED = {DOCS / "serve.md"}  # its requests are run by tests/serve/test_serve_docs.py
 MEASURED = {
     DOCS / "accuracy.md",
     DOCS / "performance.md",
@@ -190,7 +191,8 @@ def test_the_examples_of_the_readme_print_what_the_readme_shows(
 def test_every_block_of_code_is_of_a_kind_that_is_run(page: Path) -> None:
     """Anything else is output, a format, or a table."""
     kinds = {block.kind for block in blocks(page)}
-    assert kinds <= {*RUNNING, "text"} | ({""} if page in MEASURED else set())
+    others = {""} if page in MEASURED else {"http", "json"} if page in SERVED else set()
+    assert kinds <= {*RUNNING, "text"} | others
     assert all(block.text.strip() for block in blocks(page))
     assert "```text\n```" not in page.read_text(encoding="utf-8")
 
