@@ -145,7 +145,9 @@ async def constant(request: Request, size: int) -> Response:
         pass
     return Response(known.setdefault(size, b"x" * size), media_type="application/json")
 
-listening = socket.create_server(("127.0.0.1", 0))
+listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+listening.bind(("127.0.0.1", 0))
+listening.listen()
 print(f"http://127.0.0.1:{listening.getsockname()[1]}/", file=sys.stderr, flush=True)
 uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listening])
 """

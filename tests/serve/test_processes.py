@@ -20,6 +20,7 @@ import pytest
 
 import sparsedp
 from commands import Command
+from sparsedp.serve import running
 
 LIMIT = 120.0  # seconds that only end what hangs
 
@@ -210,6 +211,12 @@ def test_two_files_of_one_name_and_a_series_without_a_name(visits: Path) -> None
     ended = Command("serve", "--series", visits, "--port", "0").wait()
     assert ended.returncode == 2
     assert "NAME=GLOB" in ended.stderr
+
+
+def test_answers_are_sent_at_once() -> None:
+    # Without a protocol, asyncio leaves the wait of TCP for more bytes: 40 ms for every answer.
+    with running.listen("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_a_port_that_is_taken(visits: Path) -> None:

@@ -38,8 +38,18 @@ class _Server(uvicorn.Server):
 
 def listen(host: str, port: int) -> socket.socket:
     """A socket that accepts connections from now on; `OSError` if it cannot be had."""
+    # With its protocol: asyncio sends small answers at once only if the socket says that it is TCP.
+    # Otherwise the body of an answer waits some 40 ms for the client to confirm its head.
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=_CONNECTIONS)
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_CONNECTIONS)
+    except OSError:
+        listening.close()
+        raise
+    return listening
 
 
 def address_of(listening: socket.socket, host: str) -> str:
