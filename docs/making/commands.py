@@ -8,11 +8,11 @@ from typing import Any
 
 import typer.main
 
-from sparsedp.cli import auditing, budget, planning, reading, releasing, reproducing, series, suggesting
+from sparsedp.cli import auditing, budget, planning, reading, releasing, reproducing, series, serving, suggesting
 from sparsedp.cli.app import app
 
 # Importing them adds their commands.
-GROUPS = (releasing, reading, series, planning, suggesting, budget, auditing, reproducing)
+GROUPS = (releasing, reading, series, serving, planning, suggesting, budget, auditing, reproducing)
 
 
 def reference() -> str:
