@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
+# Tests and benchmarks start hundreds of processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The package as its users install it, and what development needs besides.
 PACKAGE := $(VENV)/.package
 DEV := $(VENV)/.dev

@@ -15,6 +15,8 @@ import pytest
 import sparsedp
 from sparsedp import InputError, ParameterError
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 ROWS = {"a": ["x", "y", "z", "w"], "A": ["1", "1", "1", "2"]}
 
 

@@ -21,6 +21,8 @@ from locality import assert_local
 from sparsedp import InputError, ParameterError
 from sparsedp.keys.kinds import UNITS
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 DAYS = [date(2024, 1, 1), date(2024, 1, 1), date(2024, 1, 2), date(1969, 12, 31)]
 TIMES = [datetime(2024, 1, 1, 10, 0, 0, 1), datetime(2024, 1, 1, 10), datetime(2024, 1, 2), datetime(1969, 12, 31, 23)]
 EVENTS = pa.table(

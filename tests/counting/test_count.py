@@ -20,7 +20,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sparsedp
@@ -134,7 +134,8 @@ def count_events(events: Events, most_keys: int, per_key: int) -> dict[int, int]
 EVENT_LISTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.integers(-5, 9)), max_size=40)
 
 
-@settings(deadline=None, max_examples=60)
+@pytest.mark.usefixtures("one_database")
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=EVENT_LISTS, most_keys=st.integers(1, 5), per_key=st.integers(1, 8))
 def test_counts_are_those_of_plain_python(events: Events, most_keys: int, per_key: int) -> None:
     pairs = [(user, key) for user in range(5) for key in range(7)]
@@ -143,7 +144,8 @@ def test_counts_are_those_of_plain_python(events: Events, most_keys: int, per_ke
     assert count_events(events, most_keys, per_key) == plain_count(events, most_keys, per_key, order)
 
 
-@settings(deadline=None, max_examples=60)
+@pytest.mark.usefixtures("one_database")
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=EVENT_LISTS, user=st.integers(0, 4), most_keys=st.integers(1, 4), per_key=st.integers(1, 8))
 def test_removing_a_user_moves_the_counts_by_no_more_than_stated(
     events: Events, user: int, most_keys: int, per_key: int

@@ -20,6 +20,8 @@ import sparsedp
 from sparsedp import InputError
 from sparsedp.privacy.randomness import reproducible_for_tests
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 RANDOM = np.random.default_rng(3)
 ROWS = 5000
 EVENTS = pa.table(

@@ -19,7 +19,10 @@ import sparsedp
 from neighbouring_inputs import KINDS, Kind, hive
 from neighbours import CountFunction, Seen, check
 from sparsedp import BoundedCounts, InputError
+from sparsedp.counting import tables
 from sparsedp.privacy.contributions import Contribution
+
+pytestmark = pytest.mark.usefixtures("one_database")
 
 DAMAGED = [name for name, kind in KINDS.items() if kind.damages]
 DAMAGED_TABLES = 3
@@ -93,8 +96,7 @@ def counting(
         lowest = -per_key if arguments.get("signed") else 0
         own = f"least(greatest({own}, {lowest * scale}), {per_key * scale})" if cut else own
         bound = f"QUALIFY row_number() OVER (PARTITION BY u ORDER BY o, k) <= {most}" if limited else ""
-        with duckdb.connect() as connection:
-            connection.execute("SET threads = 1")
+        with tables.new_database() as connection:
             try:
                 if not isinstance(source, (str, Path, list, duckdb.DuckDBPyRelation)):
                     connection.register("events", source)
@@ -176,7 +178,7 @@ def by_two_columns(limited: str, source: Any, **arguments: Any) -> BoundedCounts
     if arguments["key_type"] != ["as stored"] * 2 or "user" not in arguments or "value" in arguments:
         return sparsedp.count(source, **arguments)
     most, per_key = arguments["max_keys_per_user"], arguments["max_per_key"]
-    with duckdb.connect() as connection:
+    with tables.new_database() as connection:
         connection.register("events", source)
         rows = 'SELECT key, note, "user" AS u FROM events WHERE key IS NOT NULL AND note IS NOT NULL AND u IS NOT NULL'
         ranked = f"SELECT *, dense_rank() OVER (PARTITION BY u ORDER BY {limited}) AS place FROM ({rows})"

@@ -23,6 +23,8 @@ import sparsedp
 from locality import Rows, assert_local, counted
 from sparsedp import InputError, ParameterError
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 
 def write(path: Path, rows: Rows, **dialect: Any) -> Path:
     with path.open("w", newline="") as file:

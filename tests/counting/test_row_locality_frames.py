@@ -21,6 +21,8 @@ import sparsedp
 from locality import Rows, assert_local, counted
 from sparsedp import InputError
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 MANY: Rows = [(f"u{at % 4}", f"k{at % 13}") for at in range(52)]  # each user has all 13 keys
 # Users and keys that come first, alphabetically and by row, so that all codes move.
 FIRST: Rows = [("a first", "a first"), ("a first", "k12"), ("a first", "k3")]

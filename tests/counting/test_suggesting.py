@@ -34,6 +34,8 @@ from sparsedp.counting.suggesting import CLASSES, GRID, SAMPLED_KEYS, SUMS, Spen
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import fresh_randomness, reproducible_for_tests
 
+pytestmark = pytest.mark.usefixtures("one_database")
+
 Pairs = list[tuple[Any, Any]]  # user, key
 COUNTING = Counting(key="k", user="u", max_keys_per_user=1, key_type="text")
 FALSE_ALARM = 1e-7

@@ -32,7 +32,9 @@ def serve(
     host: Annotated[
         str, typer.Option("--host", help="Listen here; other machines reach it only at 0.0.0.0 or at an address.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0 takes a free port, and says which.")] = 8000,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0 takes a free port, and says which.")
+    ] = 8000,
     title: Annotated[str, typer.Option("--title", help="The title of the page.")] = "sparsedp",
     allow_host: Annotated[
         list[str] | None,

@@ -51,7 +51,7 @@ def open_table(
         return
     complaints: list[InputError] = []
     with tempfile.TemporaryDirectory(prefix="sparsedp-") as spilled, _errors_of(duckdb, complaints):
-        connection = duckdb.connect()
+        connection = new_database()
         try:
             connection.execute("SET autoinstall_known_extensions = false")
             connection.execute(f"SET temp_directory = {literal(spilled)}")
@@ -62,6 +62,13 @@ def open_table(
             yield _open(connection, source, columns, reading, value, complaints)
         finally:
             _close(duckdb, connection)
+
+
+def new_database() -> Any:
+    """A connection to a database in memory that nobody else has."""
+    import duckdb
+
+    return duckdb.connect()
 
 
 def _close(duckdb: Any, connection: Any) -> None:
