@@ -130,7 +130,7 @@ def test_positions_follow_the_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_position_passes_equally_often_and_independently() -> None:
     law = Passing.with_chance(Fraction(1, 5))
     stream = rnd.ReproducibleRandomness(6)
-    runs, domain = 60_000, 4
+    runs, domain = 20_000, 4
     masks = [int(sum(1 << int(i) for i in rnd.passing_positions(stream, law, 0, domain))) for _ in range(runs)]
     counts = np.bincount(masks, minlength=1 << domain)
     chance = [0.2 ** m.bit_count() * 0.8 ** (domain - m.bit_count()) for m in range(1 << domain)]
