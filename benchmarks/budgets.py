@@ -21,6 +21,9 @@ from .measuring import Row, seconds
 
 DEBITS = 100_000
 MOST = 0.1  # seconds of a decision
+ROOMY = 20.0
+# At its end, a budget needs more than a simple bound: equal debits cost 6.40 together, others 6.04.
+ENDS = {"equal": 6.6, "different": 6.2}
 FRESH = 10  # processes; the quickest counts
 
 NEW_PROCESS = """
@@ -49,13 +52,13 @@ def ledger_rows() -> Iterator[Row]:
     random.seed(1)
     kinds: dict[str, Callable[[], float]] = {"equal": lambda: 0.004, "different": lambda: random.uniform(0.001, 0.006)}
     with tempfile.TemporaryDirectory() as folder:
-        few = filled(Path(folder, "few"), 10, kinds["equal"], "pld")
+        few = filled(Path(folder, "few"), 10, kinds["equal"], "pld", ROOMY)
         theirs = seconds(lambda: few.spend(epsilon=0.004), 10)
         for kind, size in kinds.items():
-            for accounting in ("pld", "basic"):
-                ledger = filled(Path(folder, kind + accounting), DEBITS, size, accounting)
+            for budget, total in (("pld", ROOMY), ("pld at end", ENDS[kind]), ("basic", 1000.0)):
+                ledger = filled(Path(folder, kind + budget), DEBITS, size, budget.split()[0], total)
                 new = fresh(ledger.path, size)
-                name = f"ledger: a new process, 10⁵ {kind}, {accounting}"
+                name = f"ledger: a new process, 10⁵ {kind}, {budget}"
                 yield Row(name, "a tenth of a second", new["decision, s"], MOST, 1.0, figures=new)
                 yield Row("… the same", "SHA-256 of the file", new["decision, s"], new["SHA-256 of the file, s"])
                 store._checked.clear()
@@ -63,7 +66,7 @@ def ledger_rows() -> Iterator[Row]:
                 ours = seconds(partial(debit, ledger, size), 10)
                 figures = {"all entries, with the full check, s": whole, "debit, s": ours}
                 yield Row("… the next decisions of a process", "a tenth of a second", ours, MOST, 1.0, figures=figures)
-                if accounting == "pld":
+                if total == ROOMY:
                     yield Row("… the same", "after 10 debits", ours, theirs)
 
 
@@ -81,9 +84,8 @@ def fresh(path: Path, size: Callable[[], float]) -> dict[str, float]:
     return min(runs, key=lambda run: float(run["decision, s"]))
 
 
-def filled(path: Path, debits: int, size: Callable[[], float], accounting: str) -> Ledger:
+def filled(path: Path, debits: int, size: Callable[[], float], accounting: str, total: float) -> Ledger:
     """A ledger with so many lines, as if each debit had been made on its own."""
-    total = 20.0 if accounting == "pld" else 1000.0
     ledger = Ledger.create(path, epsilon=total, delta=1e-6, accounting=accounting)
     with FileIO(path) as file:
         checked, _ = journal.check(file, path)

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import LedgerError
 from ..privacy.events import DECIDES, GaussianEvent
 from .accounting import Composition
+from .bounding import surely_fit
 from .kinds import EXACT, Debit, Kinds
 from .periods import PERIODS, period_of
 
@@ -59,6 +61,9 @@ class Row(NamedTuple):
         return Debit(self.epsilon, self.delta, self.event or (DECIDES if self.mechanism == SUGGESTION else ""))
 
 
+_FIELDS = [int, *[str] * 7]  # of a debit in a file, with its event
+
+
 @dataclass
 class Tally:
     """What was debited to a budget in one period."""
@@ -78,14 +83,17 @@ class Tally:
 
     def fits(self, budget: Budget, more: Debit, times: int = 1) -> bool:
         """Whether more debits of one kind stay within the budget: if they add up to no more, or if
-        they compose to no more.
+        they compose to no more, which is composed only if a simple bound does not tell.
         """
         whole = Fraction(budget.epsilon), Fraction(budget.delta)
         epsilon = Fraction(self.epsilon) + times * Fraction(more.epsilon)
         delta = Fraction(self.delta) + times * Fraction(more.delta)
         if epsilon <= whole[0] and delta <= whole[1]:
             return True
-        return budget.accounting == PLD and self.debits.together(more, times).delta_at(whole[0]) <= whole[1]
+        if budget.accounting != PLD:
+            return False
+        debits = chain(self.debits.kinds.counts.items(), [(more, times)])
+        return surely_fit(debits, *whole) or self.debits.together(more, times).delta_at(whole[0]) <= whole[1]
 
 
 @dataclass
@@ -129,10 +137,8 @@ class Book:
         """
         new = self.version >= EVENTS
         match change:
-            case ["debit", int(id), str(dataset), *fields] if (
-                id == self.debits + 1 and dataset in self.budgets and len(fields) in (5, 6)[: 1 + new]
-            ):
-                self._debit(Row._make([id, dataset, *_texts(fields), *([""] if len(fields) == 5 else []), None]))
+            case ["debit", *fields]:  # of all changes, nearly each is one of these
+                self._debit(self._row(fields))
             case ["budget", str(dataset), *fields] if dataset not in self.budgets and len(fields) in (3, 5)[: 1 + new]:
                 self._open(dataset, Budget(*_texts(fields)))
             case ["released", int(id), str(text)] if id in self.entries and self.entries[id].released is None:
@@ -200,6 +206,16 @@ class Book:
         period = period_of(budget.created, budget.per)
         self.tallies[dataset] = Tally(period, Composition(float(budget.delta)))
 
+    def _row(self, fields: list[Any]) -> Row:
+        """The entry of a debit, or `ValueError`."""
+        has_event = len(fields) == len(_FIELDS) and self.version >= EVENTS
+        if list(map(type, fields)) != (_FIELDS if has_event else _FIELDS[:-1]):
+            raise ValueError("it has a debit of another kind")
+        row = Row(*fields, None) if has_event else Row(*fields, "", None)
+        if row.id != self.debits + 1 or row.dataset not in self.budgets:
+            raise ValueError("it has a debit out of order, or to no budget")
+        return row
+
     def _debit(self, row: Row) -> None:
         tally, debit = self.tally(row.dataset, row.time), row.debit
         if debit not in tally.debits.kinds.counts:  # most are like others
@@ -214,7 +230,7 @@ class Book:
 
 
 def _texts(values: list[Any]) -> list[Any]:
-    if not all(isinstance(value, str) for value in values):
+    if set(map(type, values)) - {str}:
         raise ValueError("it has a value that is not text")
     return values
 

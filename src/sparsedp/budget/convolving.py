@@ -40,7 +40,7 @@ class Composed:
     @classmethod
     def made(cls, step: float, lower: int, masses: Floats, infinite: float, error: float = 0.0) -> Composed:
         """With the sums of these masses, rounded up."""
-        mass, norm = float(masses.sum()), math.sqrt(float((masses**2).sum()))
+        mass, norm = float(masses.sum()), math.sqrt(float(masses @ masses))
         return cls(step, lower, masses, infinite, error, max(1.0, GUARD * mass), GUARD * norm)
 
     @classmethod

@@ -78,7 +78,7 @@ class Kinds:
 
     def _kind(self, debit: Debit) -> Debit | None:
         """The kind as which a debit counts, but for the δ of a pure one; None if it is added up."""
-        law = self._laws.get(debit.event)
+        law = self._laws.get(debit.event) if debit.event else None
         if law and Decimal(debit.epsilon) <= Decimal(law.epsilon) and Decimal(debit.delta) <= Decimal(law.delta):
             return law
         epsilon = float(debit.epsilon)

@@ -137,8 +137,8 @@ def cut_tails(masses: Floats, tail: float) -> tuple[int, Floats, float]:
     """Masses without both tails, of at most `tail` each: where they begin, with the lower tail moved
     up to the first of them; and the upper tail, which is for infinity.
     """
-    first = int(np.searchsorted(np.cumsum(masses), tail, "right"))
-    last = len(masses) - int(np.searchsorted(np.cumsum(masses[::-1]), tail, "right"))
+    first = int(masses.cumsum().searchsorted(tail, "right"))
+    last = len(masses) - int(masses[::-1].cumsum().searchsorted(tail, "right"))
     first = min(first, len(masses) - 1)
     last = max(last, first + 1)
     kept = masses[first:last].copy()
