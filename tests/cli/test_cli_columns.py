@@ -52,6 +52,15 @@ def test_a_key_is_one_argument_for_each_column() -> None:
     assert run("verify", "v.sparsedp").stderr == "v.sparsedp is intact\n"
 
 
+def test_names_of_columns_do_not_control_the_terminal() -> None:
+    sparsedp.release(({"\x1b[2J": ["a"], "b": ["c"]}, [9]), epsilon=1.0, nonzero=9).save("v.sparsedp")
+    shown = run("info", "v.sparsedp").stdout
+    for arguments, stdin in ((("a",), None), ((), "x,y\n")):
+        shown += run("lookup", "v.sparsedp", *arguments, stdin=stdin, code=2).stderr
+    assert shown.count(r"\x1b[2J") == 3
+    assert "\x1b" not in shown
+
+
 def test_many_keys_are_csv_or_json_lines() -> None:
     released("-o", "v.sparsedp")
     expected = [row["estimate"] for row in (looked_up("2024-01-02", "/")[0], looked_up("2024-01-01", "/é")[0])]

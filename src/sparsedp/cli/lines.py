@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ..errors import InputError
+from ..keys.kinds import printable
 
 BLOCK_BYTES = 1 << 22
 MOST_RECORD_BYTES = 1 << 26
@@ -76,7 +77,7 @@ def records_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
             )
         yield Block([table.column(name).combine_chunks() for name in names], partial(_line_of, text, first, skipped))
     if not header:
-        raise InputError(f"the keys cannot be read as CSV: it is empty; its first line must be {','.join(names)}")
+        raise InputError(f"the keys cannot be read as CSV: it is empty; its first line must be {_listed(names, ',')}")
 
 
 def _whole_records(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
@@ -129,9 +130,13 @@ def _open_record(content: bytes) -> int | None:
 def _check_header(header: list[str], names: list[str]) -> None:
     for name in names:
         if name not in header:
-            raise InputError(f"the first line of the keys must name the columns of the key: {', '.join(names)}")
+            raise InputError(f"the first line of the keys must name the columns of the key: {_listed(names)}")
         if header.count(name) > 1:
             raise InputError(f"the first line of the keys names several columns {name!r}; rename all but one")
+
+
+def _listed(names: list[str], between: str = ", ") -> str:
+    return between.join(map(printable, names))
 
 
 def _table(content: bytes, names: list[str], header: list[str]) -> pa.Table | None:
@@ -201,7 +206,7 @@ def _fields(text: str, names: list[str], line: int) -> list[str]:
     except RecursionError:
         raise InputError(f"line {line} is nested too deeply") from None
     if not isinstance(record, dict):
-        raise InputError(f"line {line} must be a JSON object with the fields {', '.join(names)}")
+        raise InputError(f"line {line} must be a JSON object with the fields {_listed(names)}")
     return [_as_text(record.get(name), name, line) for name in names]
 
 

@@ -73,7 +73,7 @@ def _plain(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, ColumnKind | None]
     from pyarrow import types
 
     if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+        column = _decoded(column)
     kind = column.type
     if types.is_string(kind) or types.is_large_string(kind):
         return column, "text"
@@ -96,6 +96,19 @@ def _plain(column: pa.ChunkedArray) -> tuple[pa.ChunkedArray, ColumnKind | None]
         zone = None if kind.tz is None else "UTC"
         return column.cast(pa.timestamp(kind.unit, zone)), timestamps(kind.unit, zone is not None)
     return column, None
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values of a column of a dictionary type."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = column.type.value_type
+    if not types.is_string_view(kind) and not types.is_binary_view(kind):
+        return column.cast(kind)
+    # Arrow cannot cast these, nor take rows of views.
+    kind = pa.large_string() if types.is_string_view(kind) else pa.large_binary()
+    return pa.chunked_array([chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks], kind)
 
 
 def _of_numpy(array: npt.NDArray[Any], what: str) -> Any:
@@ -172,6 +185,7 @@ def _of_objects(values: list[Any], wanted: ColumnKind | None, what: str) -> tupl
         return pa.chunked_array([pa.array([], pa.null())]), wanted
     kind = wanted or kind_of_value(values[0])
     if kind is None:
+        _refuse_null(values[0], f"{what} at position 0")
         raise KeyTypeError(
             f"{what} at position 0 must be str, bytes, int, bool, datetime.date or datetime, "
             f"got {type(values[0]).__name__}"
@@ -195,6 +209,7 @@ def _check_classes(values: list[Any], kind: ColumnKind, what: str) -> None:
     if not wrong:
         return
     at = next(at for at, value in enumerate(values) if type(value) in wrong)
+    _refuse_null(values[at], f"{what} at position {at}")
     other = kind_of_value(values[at])
     if at == 0 or other is None:
         raise wrong_component(kind, other or type(values[at]).__name__, f"{what} at position {at}")
@@ -202,6 +217,11 @@ def _check_classes(values: list[Any], kind: ColumnKind, what: str) -> None:
         f"{what} must be of one type, got {type(values[0]).__name__} at position 0 and {type(values[at]).__name__} at "
         f"position {at}; convert them to one"
     )
+
+
+def _refuse_null(value: Any, what: str) -> None:
+    if value is None or (isinstance(value, np.datetime64) and np.isnat(value)):
+        raise InputError(f"{what} is null; drop or fill missing rows first")
 
 
 def _check_units(values: list[Any], kind: ColumnKind, what: str) -> None:
@@ -282,7 +302,8 @@ def _dates(values: list[Any], _: ColumnKind, what: str) -> Any:
     if set(map(type, values)) == {date}:
         return pa.array(values, pa.date32())
     for at, value in enumerate(values):
-        if isinstance(value, np.datetime64) and (np.isnat(value) or _unit(value.dtype) != "D"):
+        _refuse_null(value, f"{what} at position {at}")
+        if isinstance(value, np.datetime64) and _unit(value.dtype) != "D":
             raise KeyTypeError(
                 f"{what} at position {at} must be a date, got {value.dtype}; use .astype('datetime64[D]')"
             )
@@ -311,8 +332,9 @@ def _times(values: list[Any], kind: ColumnKind, what: str) -> Any:
 def _time(value: Any, kind: ColumnKind, what: str) -> tuple[int, str]:
     """A time as a number of units since 1970, and the unit."""
     if isinstance(value, np.datetime64):
+        _refuse_null(value, what)
         unit = _unit(value.dtype)
-        if np.isnat(value) or unit not in UNITS:
+        if unit not in UNITS:
             raise KeyTypeError(
                 f"{what} must be a time in s, ms, us or ns, got {value.dtype}; use .astype('datetime64[s]')"
             )
@@ -353,7 +375,7 @@ _FIXES: dict[tuple[str, str], str] = {
 def wrong_component(wanted: ColumnKind, got: str, what: str) -> KeyTypeError:
     """The error for values of another kind, or of a class that no kind has."""
     family, other = ("timestamp" if unit_of(kind) else kind for kind in (wanted, got))
-    fix = _FIXES.get((family, other), "ask for values as they were counted")
+    fix = _FIXES.get((family, other), "use values of the type that was counted")
     zone = "give it a time zone" if is_instant(wanted) else "use local times, without a time zone"
     shown = in_words(got) if is_column_kind(got) else got
     return KeyTypeError(f"{what} must be {in_words(wanted)}, got {shown}; {fix.format(zone)}")

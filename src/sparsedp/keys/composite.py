@@ -200,7 +200,7 @@ def _by_name(table: Any, columns: Sequence[KeyColumn]) -> dict[str, Any]:
     """The columns of a table that the key has, or all of them."""
     if is_unread(table):
         table = read(table)
-    names, column_at = _columns_of(table)
+    names, column_at = _columns_of(table, columns)
     if not columns:
         _check_names(names)
         return {name: column_at(at) for at, name in enumerate(names)}
@@ -219,10 +219,14 @@ def _by_name(table: Any, columns: Sequence[KeyColumn]) -> dict[str, Any]:
     return found
 
 
-def _columns_of(table: Any) -> tuple[list[Any], Callable[[int], Any]]:
-    """The names of the columns of a table, and the column at each position."""
+def _columns_of(table: Any, columns: Sequence[KeyColumn]) -> tuple[list[Any], Callable[[int], Any]]:
+    """The names of the columns of a table, and the column at each position. The levels of an index
+    without names are the columns of the key, like the values of tuples.
+    """
     if is_a(table, "pandas", "MultiIndex"):
         names = default_names(table.nlevels) if None in table.names else table.names
+        if len(columns) == table.nlevels and set(table.names) == {None}:
+            names = [column.name for column in columns]
         unnamed = table.set_names([None] * table.nlevels)  # a level named 0 would be taken for the first
         return list(names), unnamed.get_level_values
     if isinstance(table, Mapping):

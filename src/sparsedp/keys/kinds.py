@@ -61,7 +61,12 @@ class KeyColumn:
     kind: ColumnKind | None  # None if the file does not state it: any simple kind
 
     def __str__(self) -> str:
-        return str(self.kind) if self.name is None else f"{self.name} ({self.kind})"
+        return str(self.kind) if self.name is None else f"{printable(self.name)} ({self.kind})"
+
+
+def printable(name: str) -> str:
+    """A name of a column without anything that a terminal would obey: whoever wrote a file chose it."""
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in name)
 
 
 def is_name(name: str) -> bool:

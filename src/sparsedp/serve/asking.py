@@ -33,7 +33,11 @@ class Asked:
 
     def shown(self, most: int) -> list[Any]:
         """Some of the keys of a stream, for a log that has keys."""
-        return [] if self.table is None else self.table.slice(0, most).to_pylist()
+        if self.table is None:
+            return []
+        some = self.table.slice(0, most)
+        columns = [_logged(column) for column in some.columns]
+        return [dict(zip(some.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def from_query(release: Release, texts: list[str]) -> Asked:
@@ -87,8 +91,19 @@ def from_stream(release: Release, body: bytes, most: int) -> Asked:
             f"a key has the columns {columns_in_words(columns)}; the stream has no column {missing[0]!r}, only "
             f"{', '.join(map(repr, table.column_names[:20]))}"
         )
+    for column in columns:
+        if table.column_names.count(column.name) > 1:
+            raise InputError(f"the stream has several columns {column.name!r}; rename all but one")
     table = table.select([column.name for column in columns])
     return Asked(table, table.num_rows, table=table)
+
+
+def _logged(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; of times, some may be beyond those of Python."""
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        return [str(column.type)] * len(column)
 
 
 def _only_column(table: pa.Table, column: KeyColumn) -> pa.Table:
