@@ -106,7 +106,7 @@ build/fuzz/kernels: fuzz/kernels.cpp $(wildcard native/*.hpp fuzz/*.hpp)
 # The core with AddressSanitizer and UndefinedBehaviorSanitizer, in an environment of its own that borrows the packages
 # of .venv, under the tests that drive it. Python itself is not instrumented, so the runtime is loaded first.
 SANITIZED := build/sanitize/venv
-SANITIZED_TESTS := $(addprefix tests/,keys structures format/test_attacks.py format/test_files.py format/test_fuzz_corpus.py \
+SANITIZED_TESTS := $(addprefix tests/,keys structures format/test_attacks.py format/test_attacks_forged.py format/test_files.py format/test_fuzz_corpus.py \
 	mechanisms/test_retrieval.py mechanisms/test_tight_alp.py releasing)
 sanitize: setup $(SANITIZED)/.installed
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libstdc++.so)" \

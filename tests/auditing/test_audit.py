@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command_line import run as run_command
 from sparsedp.auditing import Audit, audit, audit_samples, refute
 from sparsedp.auditing.evidence import lower_bound, upper_bound
 from sparsedp.auditing.peers import audit_peer
@@ -21,7 +22,6 @@ from sparsedp.releasing import building
 from sparsedp.structures import table, thresholds
 from sparsedp.structures.embedding import Columns
 from sparsedp.structures.thresholds import PureStage, StableStage
-from test_cli import run as run_command
 
 RUNS = 50_000
 playing = import_module("sparsedp.auditing.audit")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -63,9 +64,14 @@ def test_nothing_is_said_about_gaussian_noise_and_numbers_that_floats_do_not_hol
 def test_a_budget_decides_by_the_bound_and_then_by_transforms(monkeypatch: pytest.MonkeyPatch) -> None:
     budget, debit = Budget("6.5", "1e-06", "2026-01-01T00:00:00+00:00", "pld"), Debit("0.1", "0.0", "")
     tally = Tally("", Composition(1e-6))
-    asked = []
+    asked: list[int] = []
     together = Composition.together
-    monkeypatch.setattr(Composition, "together", lambda *own: asked.append(tally.releases) or together(*own))
+
+    def noted(self: Composition, *more: Any) -> Together:
+        asked.append(tally.releases)
+        return together(self, *more)
+
+    monkeypatch.setattr(Composition, "together", noted)
     while tally.fits(budget, debit):
         tally.add(debit)
     assert tally.releases == 169  # as exact arithmetic allows

@@ -25,11 +25,6 @@ from sparsedp.errors import BudgetError, LedgerError, ParameterError
 NAN, INFINITY = float("nan"), float("inf")
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
 def decimal(amount: float) -> Fraction:
     return Fraction(repr(amount))
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import sparsedp
+from ledgers import EVENT, composing
+from responses import Exact
 from sparsedp.budget import store
 from sparsedp.budget.accounting import Composition
 from sparsedp.budget.balance import Balance
@@ -27,21 +29,6 @@ from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.planning.drafts import draft
 from sparsedp.planning.request import Request
 from sparsedp.privacy.events import GaussianEvent
-from test_accounting import Exact
-
-EVENT = (
-    "gaussian: 20 draws by 1 of 40 bits, variance 405189/1024, to 114; 1 draws by 20 of 64 bits, "
-    "variance 6077835/64, to 131072; loss 1.734723475976807e-17; delta 1.8209704910524947e-07"
-)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
-def composing(path: Path, epsilon: float = 6.5, delta: float = 1e-6, **options: Any) -> Ledger:
-    return Ledger.create(path, epsilon=epsilon, delta=delta, accounting="pld", **options)
 
 
 def fill(ledger: Ledger, debits: int, epsilon: str = "0.1") -> None:

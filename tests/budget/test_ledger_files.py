@@ -21,11 +21,6 @@ from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import LedgerError
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
 def foreign_database(path: Path, mode: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA journal_mode = {mode}")

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from faults import in_child
-from ledgers import small
+from ledgers import composing, small
 from sparsedp.budget import journal, store
 from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import BudgetError, LedgerError
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
-def composing(path: Path, epsilon: float = 6.5, delta: float = 1e-6, **options: Any) -> Ledger:
-    return Ledger.create(path, epsilon=epsilon, delta=delta, accounting="pld", **options)
 
 
 def test_what_others_spend_is_seen(path: Path) -> None:

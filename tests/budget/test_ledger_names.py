@@ -24,16 +24,6 @@ from sparsedp.errors import BudgetError, LedgerError
 ONE_NAME = r"must have one name, got a file with 2 \(hard links\); remove the other names, .* nothing was spent"
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
-def state(path: Path) -> object:
-    ledger = Ledger.open(path)
-    return ledger.datasets(), ledger.entries()
-
-
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_file_with_two_names_is_refused_under_both(version: int, path: Path) -> None:
     """Catches a check of the path alone, and one that comes after the debit."""

@@ -12,12 +12,6 @@ from sparsedp.budget.ledger import Ledger
 from sparsedp.budget.periods import day_after, period_of
 from sparsedp.errors import BudgetError
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
 DAYS = {"day": "2026-11-18", "week": "2026-11-23", "month": "2026-12-01"}
 
 

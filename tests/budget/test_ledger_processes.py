@@ -44,11 +44,6 @@ def pool(processes: int) -> Pool:
     return PROCESSES.Pool(processes, _meet, (PROCESSES.Barrier(processes),))
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
 def won(attempt: Callable[[], object]) -> bool:
     _together.wait(HANGS)
     try:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from faults import at_call, ending_of_child, in_child, stop
-from ledgers import checked, small, state
+from ledgers import EVENT, checked, small, state
 from sparsedp.budget import journal, kinds, store
 from sparsedp.budget.book import Book, Row
 from sparsedp.budget.kinds import Debit, Kinds
@@ -32,15 +32,6 @@ from sparsedp.errors import BudgetError, LedgerError, ParameterError
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "ledgers"
 TIME = "2026-01-01T00:00:00.000000+00:00"
-EVENT = (
-    "gaussian: 20 draws by 1 of 40 bits, variance 405189/1024, to 114; 1 draws by 20 of 64 bits, "
-    "variance 6077835/64, to 131072; loss 1.734723475976807e-17; delta 1.8209704910524947e-07"
-)
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
 
 
 @pytest.fixture

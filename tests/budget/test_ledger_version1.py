@@ -15,20 +15,10 @@ from pathlib import Path
 import pytest
 
 from faults import at_call, ending_of_child, in_child, stop
-from ledgers import small, spend_in_version_1, version_1, version_2
+from ledgers import small, spend_in_version_1, state, version_1, version_2
 from sparsedp.budget.book import VERSION
 from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import BudgetError, LedgerError
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
-def state(path: Path) -> object:
-    ledger = Ledger.open(path)
-    return ledger.datasets(), ledger.entries()
 
 
 def is_version_1(path: Path) -> bool:

@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
-from ledgers import checked, small, state, version_1, version_2
+from ledgers import checked, composing, small, state, version_1, version_2
 from sparsedp.budget import journal
 from sparsedp.budget.ledger import Ledger
 from sparsedp.errors import BudgetError, LedgerError, ParameterError
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "ledger.db"
-
-
-def composing(path: Path, epsilon: float = 6.5, delta: float = 1e-6, **options: Any) -> Ledger:
-    return Ledger.create(path, epsilon=epsilon, delta=delta, accounting="pld", **options)
 
 
 def test_suggestions_of_old_files_are_added_after_an_upgrade(path: Path) -> None:

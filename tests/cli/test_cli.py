@@ -6,15 +6,10 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,48 +18,12 @@ import pandas as pd
 import pytest
 
 import sparsedp
+from command_line import RELEASE, run, run_anew
 from commands import Command
 from faults import wait_until
 from releases import make
 from sparsedp.budget.ledger import Ledger
 from sparsedp.cli.app import mechanism_options
-from sparsedp.errors import ParameterError
-
-COMMAND = [sys.executable, "-c", "from sparsedp.cli import main; main()"]
-
-
-def run(*arguments: object, code: int = 0, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a command; it must end with the code, and never with a traceback."""
-    return checked(Command(*arguments, stdin=stdin).wait(), code)
-
-
-def run_anew(
-    *arguments: object, code: int = 0, stdin: str | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """The same in a new interpreter, with pipes."""
-    command = [*COMMAND, *map(str, arguments)]
-    settings = {**os.environ, **environment}
-    return checked(subprocess.run(command, capture_output=True, text=True, input=stdin, env=settings), code)
-
-
-def checked(done: subprocess.CompletedProcess[str], code: int) -> subprocess.CompletedProcess[str]:
-    assert "Traceback" not in done.stderr, done.stderr
-    assert done.returncode == code, done.stderr
-    return done
-
-
-@pytest.fixture
-def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table of visits in an empty folder, which becomes the current folder."""
-    monkeypatch.chdir(tmp_path)
-    generator = np.random.default_rng(0)
-    users = generator.integers(0, 300, 6000)
-    urls = [f"page {key}" for key in generator.zipf(1.5, 6000) % 500]
-    pd.DataFrame({"user": users, "url": urls, "seconds": 1.5}).to_parquet("visits.parquet")
-    return tmp_path
-
-
-RELEASE = ("release", "visits.parquet", "--key", "url", "--user", "user", "--max-keys-per-user", 20, "--epsilon", 1)
 
 
 def test_kept_keys_are_named_at_the_top(visits: Path) -> None:
@@ -260,143 +219,6 @@ def test_a_reader_that_has_enough_is_no_error(visits: Path) -> None:
     assert done.stderr == ""
 
 
-def test_a_release_debits_and_refuses_to_overspend(visits: Path) -> None:
-    run("ledger", "create", "b.db", "--epsilon", "1.5", "--delta", "1e-8")
-    assert "a budget in b.db" in run("ledger", "create", "b.db", "--epsilon", 9, code=1).stderr.replace(
-        f"{visits}/", ""
-    )
-    run(*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db")
-    done = run(*RELEASE, "-o", "w.sparsedp", "--ledger", "b.db", code=1)
-    assert "nothing was spent" in done.stderr
-    assert not Path("w.sparsedp").exists()
-    shown = json.loads(run("ledger", "show", "b.db", "--json").stdout)
-    assert shown["datasets"][0]["left_epsilon"] == 0.5
-    assert [(entry["mechanism"], entry["note"]) for entry in shown["entries"]] == [("tight-alp", "v.sparsedp")]
-    assert "0.5" in run("ledger", "show", "b.db").stdout
-
-
-def test_a_ledger_that_composes_says_what_it_costs_together_and_what_fits(visits: Path) -> None:
-    made = run("ledger", "create", "b.db", "--epsilon", 2, "--delta", "1e-6", "--accounting", "pld", "--per", "month")
-    assert "chosen by what earlier ones published" in made.stderr
-    assert "the guarantee is for the releases of one month" in made.stderr
-    for name in ("a", "b"):
-        run(*RELEASE[:-1], 0.1, "-o", f"{name}.sparsedp", "--ledger", "b.db")
-    shown = json.loads(run("ledger", "show", "b.db", "--json").stdout)["datasets"][0]
-    assert shown["spent_epsilon"] == 0.2
-    assert shown["composed_epsilon"] < 0.2
-    assert (shown["accounting"], shown["per"], len(shown["assumes"])) == ("pld", "month", 2)
-    text = run("ledger", "show", "b.db").stdout
-    assert "2 releases cost ε = 0.199996 together at that δ; added up, ε = 0.2, δ = 0" in text
-    assert "chosen by what earlier ones published" in text
-    plan = json.loads(run("ledger", "plan", "b.db", "--json").stdout)
-    assert (plan["epsilon"], plan["mechanism"]) == (0.1, "tight-alp")
-    assert 22 <= plan["more"] < 30
-    assert f"{plan['more']} more releases of ε = 0.1, δ = 0" in run("ledger", "plan", "b.db").stdout
-    assert "0 more releases of ε = 3, δ = 0 fit" in run("ledger", "plan", "b.db", "--epsilon", 3).stdout
-    refused = run(*RELEASE[:-1], 3, "-o", "c.sparsedp", "--ledger", "b.db", code=1)
-    assert "The table was not read" in refused.stderr
-    assert "--epsilon must be given" in run("ledger", "plan", "b.db", "--delta", "1e-7", code=2).stderr
-
-
-def test_a_ledger_is_upgraded_by_one_command(visits: Path) -> None:
-    run("ledger", "create", "b.db", "--epsilon", 1, "--delta", "1e-6")
-    assert "accounting must be 'pld'" in run("ledger", "upgrade", "b.db", "--accounting", "basic", code=2).stderr
-    assert "past and future" in run("ledger", "upgrade", "b.db", "--accounting", "pld").stderr
-    assert json.loads(run("ledger", "show", "b.db", "--json").stdout)["datasets"][0]["accounting"] == "pld"
-    assert "--delta must be at least" in run("ledger", "create", "c.db", "-e", 1, "--accounting", "pld", code=2).stderr
-    assert not Path("c.db").exists()
-
-
-@pytest.mark.usefixtures("visits")
-def test_a_ledger_of_an_older_version_is_brought_to_the_newest_one() -> None:
-    shutil.copy(Path(__file__).parents[1] / "golden" / "ledgers" / "version-3.db", "old.db")
-    before = run("ledger", "show", "old.db").stdout
-    assert "newest format, with every debit" in run("ledger", "upgrade", "old.db").stderr
-    assert Path("old.db").read_bytes().startswith(b"sparsedp ledger, version 4\n")
-    assert run("ledger", "show", "old.db").stdout == before
-
-
-@pytest.mark.usefixtures("visits")
-@pytest.mark.parametrize("command", [("plan",), ("upgrade", "--accounting", "pld")])
-def test_a_data_set_without_a_budget_comes_with_the_command_that_makes_one(command: tuple[str, ...]) -> None:
-    run("ledger", "create", "b.db", "--epsilon", 1, "--delta", "1e-6")
-    said = run("ledger", command[0], "b.db", *command[1:], "--dataset", "my data", code=1).stderr
-    assert said.strip().endswith("create one with: sparsedp ledger create b.db --dataset 'my data' --epsilon TOTAL")
-
-
-@pytest.mark.usefixtures("visits")
-def test_a_delta_that_is_too_small_for_a_float_is_refused() -> None:
-    for command in (("ledger", "create", "b.db"), ("plan", "--nonzero", 5)):
-        said = run(*command, "--epsilon", 1, "--delta", "1e-400", code=2).stderr
-        assert "must be 0 or at least 5e-324, got '1e-400'" in " ".join(said.split())
-    assert not Path("b.db").exists()
-    with pytest.raises(ParameterError, match="delta must be 0 or at least 5e-324"):
-        Ledger.create("b.db", epsilon=1, delta=Fraction(1, 10**400))  # type: ignore[arg-type]
-
-
-def test_malformed_data_is_not_debited(visits: Path) -> None:
-    run("ledger", "create", "b.db", "--epsilon", 1)
-    pd.DataFrame({"user": [1, 2], "url": ["a", None]}).to_parquet("visits.parquet")
-    assert "first in row 2" in run(*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db", code=2).stderr
-    assert Ledger.open("b.db").entries() == []
-
-
-def test_a_full_disk_says_that_the_debit_stays(visits: Path) -> None:
-    run("ledger", "create", "b.db", "--epsilon", 1)
-    # The kernel refuses to write files beyond a limit, as a full disk would; the ledger is smaller
-    # than it.
-    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); {COMMAND[2]}"
-    done = subprocess.run(
-        [sys.executable, "-c", limit, *map(str, RELEASE), "-o", "v.sparsedp", "--ledger", "b.db", "--nonzero", "1e6"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert "they stay debited" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not [name for name in os.listdir(visits) if "sparsedp" in name]
-    assert len(Ledger.open("b.db").entries()) == 1
-
-
-def test_two_processes_race_for_the_last_epsilon(visits: Path) -> None:
-    for turn in range(3):
-        ledger = f"race{turn}.db"
-        run("ledger", "create", ledger, "--epsilon", 1)
-        racers = [
-            subprocess.Popen(
-                [*COMMAND, *map(str, RELEASE), "-o", f"{turn}-{number}.sparsedp", "--ledger", ledger, "--quiet"],
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for number in range(2)
-        ]
-        codes = sorted((racer.communicate()[0] or racer.returncode) or racer.returncode for racer in racers)
-        assert codes == [0, 1]
-        assert len(list(visits.glob(f"{turn}-*.sparsedp"))) == 1
-        assert len(Ledger.open(ledger).entries()) == 1
-
-
-def test_killed_at_any_moment_nothing_is_half_written_and_what_was_published_is_debited(visits: Path) -> None:
-    run("ledger", "create", "b.db", "--epsilon", 1000)
-    release = (*RELEASE, "-o", "v.sparsedp", "--ledger", "b.db", "--force")
-    start = time.monotonic()
-    checked(Command(*release).wait(), 0)
-    whole = time.monotonic() - start
-    moments = random.Random(3)
-    for _ in range(12):
-        Path("v.sparsedp").unlink(missing_ok=True)
-        before = len(Ledger.open("b.db").entries())
-        command = Command(*release)
-        time.sleep(moments.uniform(0, 1.2 * whole))
-        os.kill(command.pid, signal.SIGKILL)
-        command.wait()
-        debits = len(Ledger.open("b.db").entries()) - before
-        if Path("v.sparsedp").exists():
-            sparsedp.verify("v.sparsedp")
-            assert debits == 1
-        assert debits in (0, 1)
-
-
 def test_an_interrupt_half_way_leaves_nothing(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
     pd.DataFrame({"user": generator.integers(0, 10**5, 10**6), "url": generator.integers(0, 10**6, 10**6)}).to_parquet(
@@ -436,12 +258,6 @@ def test_help_is_there_for_every_command() -> None:
     ):
         text = run(*command.split(), "--help").stdout
         assert "Usage" in text
-
-
-def test_a_ledger_that_is_none_is_refused(visits: Path) -> None:
-    sqlite3.connect("foreign.db").execute("CREATE TABLE a (b)").connection.close()
-    run(*RELEASE, "-o", "v.sparsedp", "--ledger", "foreign.db", code=1)
-    assert not Path("v.sparsedp").exists()
 
 
 @pytest.mark.parametrize("text", ["1e400", "1e999999999", "9" * 3000 + "^999", "1" * 400 + "/3", "0^-1", "1/0"])

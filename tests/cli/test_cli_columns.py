@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 import sparsedp
+from command_line import run
 from sparsedp.cli import lines
 from sparsedp.cli.parsing import asked_from
-from test_cli import run
 
 LOG = "day,page,user,at\n" + "".join(
     f"2024-01-0{1 + user % 2},/{'é' if user % 3 else ''},u{user},2024-01-01T10:00:00Z\n" for user in range(600)

@@ -21,12 +21,12 @@ import pytest
 import typer.main
 
 import sparsedp
+from command_line import COMMAND, run
 from commands import Command
 from sparsedp.budget.ledger import Ledger
 from sparsedp.cli.app import ORDER, app
 from sparsedp.cli.wording import flags_of, language, translated
 from sparsedp.errors import reason_of
-from test_cli import COMMAND, run
 
 PACKAGE = Path(sparsedp.__file__).parent
 

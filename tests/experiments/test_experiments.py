@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from command_line import run as run_command
 from sparsedp import _native
 from sparsedp.experiments import corpus, error_distribution, observed_error, peers, simulation
 from sparsedp.experiments.reproduction import EXPERIMENTS, reproduce
@@ -20,7 +21,6 @@ from sparsedp.experiments.sections import Check, duration, number, size
 from sparsedp.experiments.study import Study
 from sparsedp.experiments.workloads import Workload, errors_by_range, measure
 from sparsedp.structures.embedding import dyadic_flip_probability
-from test_cli import run as run_command
 
 RUNS = 30_000
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import sparsedp
+from forged_files import changed, load, replaced
 from fuzz.forging import NASTY, Header, join, leaves, split
 from releases import KEYS, answers
 from sparsedp import FormatError
@@ -27,7 +28,6 @@ from sparsedp.mechanisms.problem import UserBounds
 from sparsedp.privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import reproducible_for_tests
-from test_attacks import changed, load, replaced
 
 USER: dict[str, Any] = {"max_keys_per_user": 3, "max_per_key": 2, "noise": "gaussian"}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -51,11 +51,6 @@ def contents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
             sparsedp.release(counts, epsilon=1.0, delta=1e-6, **options).save(path)
         result[name] = path.read_bytes()
     return result
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "attack.sparsedp"
 
 
 def law(place: tuple[str, ...], **new: Any) -> Change:

@@ -10,11 +10,23 @@ import sqlite3
 from contextlib import closing
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from sparsedp.budget import journal
 from sparsedp.budget.balance import Balance
 from sparsedp.budget.ledger import Entry, Ledger
 from sparsedp.errors import LedgerError
+
+# What a release with Gaussian noise states.
+EVENT = (
+    "gaussian: 20 draws by 1 of 40 bits, variance 405189/1024, to 114; 1 draws by 20 of 64 bits, "
+    "variance 6077835/64, to 131072; loss 1.734723475976807e-17; delta 1.8209704910524947e-07"
+)
+
+
+def composing(path: Path, epsilon: float = 6.5, delta: float = 1e-6, **options: Any) -> Ledger:
+    """An empty ledger with privacy loss distributions."""
+    return Ledger.create(path, epsilon=epsilon, delta=delta, accounting="pld", **options)
 
 
 def small(path: Path) -> Ledger:

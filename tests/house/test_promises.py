@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import forged_files
 import sparsedp
-import test_attacks
 import test_exact_alp
 import test_exact_tight_alp
 from exact import exp_up, hockey_stick, law_of_sampler
@@ -119,7 +119,7 @@ def test_no_float_in_the_noise_path(figure: Figure, tmp_path: Path) -> None:
         count(description["plan"], "plan")
         description["epsilon"] = float(np.nextafter(description["epsilon"], 0))
         with pytest.raises(FormatError, match="thresholds guarantee"):
-            test_attacks.load(tmp_path / "forged", join(entries, description, data))
+            forged_files.load(tmp_path / "forged", join(entries, description, data))
     figure(f"{integers:,} integers and no float decide in {len(VARIANTS)} plans; ε off by one ulp is refused at load")
 
 
@@ -206,7 +206,7 @@ def test_loading_allocates_nothing(figure: Figure, tmp_path: Path) -> None:
     entries["table.ids"] |= {"shape": [2**40], "data_offsets": [0, 2**43]}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(FormatError):
-        test_attacks.load(tmp_path / "b", join(entries, description, data))
+        forged_files.load(tmp_path / "b", join(entries, description, data))
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 20_000
     length = (tmp_path / "b").stat().st_size

@@ -211,7 +211,7 @@ class Book:
         has_event = len(fields) == len(_FIELDS) and self.version >= EVENTS
         if list(map(type, fields)) != (_FIELDS if has_event else _FIELDS[:-1]):
             raise ValueError("it has a debit of another kind")
-        row = Row(*fields, None) if has_event else Row(*fields, "", None)
+        row = Row._make([*fields, None] if has_event else [*fields, "", None])
         if row.id != self.debits + 1 or row.dataset not in self.budgets:
             raise ValueError("it has a debit out of order, or to no budget")
         return row
