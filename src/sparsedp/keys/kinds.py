@@ -65,7 +65,7 @@ class KeyColumn:
 
 
 def printable(name: str) -> str:
-    """A name of a column without anything that a terminal would obey: whoever wrote a file chose it."""
+    """A name of a column without anything that a terminal would obey: who wrote a file chose it."""
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in name)
 
 
