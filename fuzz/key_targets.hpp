@@ -1,4 +1,5 @@
-// The key encoder against the plain one: integers, text and bytes of fixed width, columns of offsets and of views.
+// The key encoder against the plain one: integers, text and bytes of fixed width, columns of offsets, of views and of
+// integers of 128 bits.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -145,8 +145,8 @@ def _quick_ids(release: Release) -> Callable[[Any], Words | None]:
     """A function from a column to the ids of its keys, if there is nothing to it: hashed keys of one
     column, without nulls, in one chunk of the usual layout. Otherwise it gives None.
 
-    DuckDB hands over 2048 rows at a time. For so few, finding out which of all sorts of columns it is
-    takes as long as the lookup.
+    DuckDB hands over 2048 rows at a time. For so few, what the general way does besides hashing and
+    reading takes longer than these.
     """
     import pyarrow as pa
 
