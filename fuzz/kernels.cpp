@@ -124,7 +124,10 @@ void try_keys(unsigned kind, uint64_t first, uint64_t second, const Bytes& rest)
     const Bytes head(rest.data(), rest.data() + split), tail(rest.data() + split, rest.data() + size);
     const size_t width = first >> 1 & 15;
     switch (kind) {
-        case 0: try_integer(key, first); break;
+        case 0:
+            try_integer(key, first);
+            try_wide_integers(key, elements<int64_t>(rest));
+            break;
         case 1: {
             std::vector<uint32_t> letters = elements<uint32_t>(rest);
             if (likely && width > 0) letters.resize(letters.size() / width * width);

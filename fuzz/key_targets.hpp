@@ -1,4 +1,5 @@
-// The key encoder against the plain one: integers, text and bytes of fixed width, columns of offsets and of views.
+// The key encoder against the plain one: integers, text and bytes of fixed width, columns of offsets, of views and of
+// integers of 128 bits.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -20,6 +21,28 @@ inline void try_integer(SipKey key, uint64_t bits) {
     const uint64_t plain = bits < uint64_t{1} << 63 ? small : plain_hash(key, plain_integer(bits), 'u');
     check(hash_unsigned(key, bits) == plain, "an unsigned integer is hashed unlike its bytes");
     check(siphash(key, plain_integer(bits).data(), 8, integer_tag) == small, "the tag is not the last byte");
+}
+
+// Words of which many are the high word of a key: 0 or -1.
+inline void try_wide_integers(SipKey key, std::vector<int64_t> words) {
+    for (size_t i = 1; i < words.size(); i += 2)
+        if (words[i] % 4 != 0) words[i] = words[i] % 4 < 0 ? -1 : 0;
+    size_t outside = words.size() / 2;
+    for (size_t i = words.size() / 2; i-- > 0;) {
+        const bool negative = words[2 * i] < 0;
+        if (!(words[2 * i + 1] == 0 || (words[2 * i + 1] == -1 && negative))) outside = i;
+    }
+    const bool taken = is_taken([&] {
+        const WideColumn column(key, span(words));
+        check(column.size() == words.size() / 2, "a column of wide integers has another number of keys");
+        check(column.first_outside() == outside, "another integer is the first that is no key");
+        for (size_t i = 0; i < outside; ++i) {
+            const bool large = words[2 * i + 1] == 0 && words[2 * i] < 0;
+            const Bytes bytes = plain_integer(static_cast<uint64_t>(words[2 * i]));
+            check(column(i) == plain_hash(key, bytes, large ? 'u' : 'i'), "a wide integer is hashed unlike its bytes");
+        }
+    });
+    check(taken == (words.size() % 2 == 0), "half of a wide integer was taken, or whole ones were refused");
 }
 
 // Few random words are letters, so most are made some: of one to four bytes, or almost a letter.

@@ -1,5 +1,5 @@
-// From columns of text or bytes to fingerprints. A column checks its buffers when it is constructed; column(i) is then
-// the fingerprint of key i.
+// From columns of text, bytes or wide integers to fingerprints. A column checks its buffers when it is constructed;
+// column(i) is then the fingerprint of key i.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -78,6 +78,35 @@ class ViewColumn {
     const uint8_t* views_;
     size_t size_;
     std::vector<Span<const uint8_t>> buffers_;
+};
+
+// Integers of 128 bits, each a low and a high word. Keys are those of 64 bits, signed or not.
+class WideColumn {
+   public:
+    WideColumn(SipKey key, Span<const int64_t> words) : key_(key), words_(words.data), size_(words.size / 2) {
+        require(words.size % 2 == 0, "an integer of 128 bits has two words");
+    }
+
+    size_t size() const { return size_; }
+
+    // The position of the first integer that is no key, or otherwise the number of keys.
+    size_t first_outside() const {
+        for (size_t i = 0; i < size_; ++i)
+            if (high(i) != 0 && (high(i) != -1 || low(i) >= 0)) return i;
+        return size_;
+    }
+
+    uint64_t operator()(size_t i) const {
+        return high(i) < 0 ? hash_signed(key_, low(i)) : hash_unsigned(key_, static_cast<uint64_t>(low(i)));
+    }
+
+   private:
+    int64_t low(size_t i) const { return words_[2 * i]; }
+    int64_t high(size_t i) const { return words_[2 * i + 1]; }
+
+    SipKey key_;
+    const int64_t* words_;
+    size_t size_;
 };
 
 // The number of elements before the trailing zeros.

@@ -19,6 +19,13 @@ Out<uint64_t> hash_unsigned(uint64_t k0, uint64_t k1, In<uint64_t> values) {
     return map<uint64_t>(values.size(), [=](size_t i) { return sparsedp::hash_unsigned({k0, k1}, v[i]); });
 }
 
+// Returns the position of the first integer that is no key, if there is one, instead.
+nb::object hash_wide(uint64_t k0, uint64_t k1, In<int64_t> words) {
+    const WideColumn column({k0, k1}, span(words));
+    const size_t outside = column.first_outside();
+    return outside != column.size() ? nb::object(nb::int_(outside)) : nb::cast(map<uint64_t>(column));
+}
+
 template <typename Offset>
 Out<uint64_t> hash_column(uint64_t k0, uint64_t k1, In<Offset> offsets, In<uint8_t> data, bool text) {
     return map<uint64_t>(OffsetColumn<Offset>({k0, k1}, span(offsets), span(data), tag_of(text)));
@@ -50,6 +57,7 @@ nb::object hash_fixed_text(uint64_t k0, uint64_t k1, In<uint32_t> data, size_t w
 void register_key_columns(nb::module_& m) {
     m.def("hash_signed", &hash_signed, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
     m.def("hash_unsigned", &hash_unsigned, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
+    m.def("hash_wide", &hash_wide, nb::arg("k0"), nb::arg("k1"), nb::arg("words"));
     m.def("hash_column", &hash_column<int32_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"), nb::arg("data"),
           nb::arg("text"));
     m.def("hash_large_column", &hash_column<int64_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"), nb::arg("data"),

@@ -121,6 +121,13 @@ class KeySpace:
             self._refuse(values.tolist(), int(np.argmax(outside)))
         return ids
 
+    def wide_integers(self, words: np.ndarray) -> Words | None:
+        """The ids of hashed integers of 128 bits, each given by its low and its high word; None if one
+        of them is no key.
+        """
+        ids = _native.hash_wide(*self._seed_for(text=False), words)
+        return None if isinstance(ids, int) else ids
+
     def strings(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
         """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
         hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
@@ -236,6 +243,8 @@ def aligned(values: np.ndarray, dtype: npt.DTypeLike) -> np.ndarray:
     """A contiguous array at an address that kernels may read: an array in a packed struct may begin
     anywhere.
     """
+    if values.dtype == dtype and values.flags.c_contiguous and values.flags.aligned:
+        return values
     return np.require(values, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
