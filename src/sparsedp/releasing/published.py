@@ -135,18 +135,36 @@ class Release(Contents):
     def answer(self, keys: object, confidence: float = 0.95) -> Answer:
         """What `lookup` and `interval` give together; keys are read and hashed once."""
         check_confidence(confidence)
-        ids = self.key_space.ids(keys)
-        return Answer(self._estimates(ids, None, None, True), *self._bounds(ids, confidence, None))
+        ids, failure = self.key_space.ids(keys), self._failure(confidence)
+        estimates, low, high = self._readers[0].answer(ids, failure)
+        for reader in self._readers[1:]:
+            other = reader.answer(ids, failure)
+            estimates, low, high = estimates - other.estimates, low - other.high, high - other.low
+        return Answer(self._in_range(estimates), *self._widened(low, high))
 
     def _bounds(self, ids: Words, confidence: float, prior: str | None) -> tuple[Floats, Floats]:
-        failure = (1 - confidence) / len(self.sides)
+        failure = self._failure(confidence)
         bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
         low, high = bounds[0]
         if len(bounds) == 2:
             low, high = low - bounds[1][1], high - bounds[1][0]
+        return self._widened(low, high)
+
+    def _failure(self, confidence: float) -> float:
+        """How often an interval of each side may miss."""
+        return (1 - confidence) / len(self.sides)
+
+    def _widened(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         if self.plan.problem.neighbours.real:  # values were rounded to a neighbouring cell
             low, high = low - 1, high + 1
-        return self.plan.clamp(low) * self._step, self.plan.clamp(high) * self._step
+        return self._in_range(low), self._in_range(high)
+
+    def _in_range(self, cells: Floats) -> Floats:
+        """Counts from cells, within their limits; the array is changed."""
+        np.clip(cells, *self.plan.limits, out=cells)
+        if self._step != 1:
+            cells *= self._step
+        return cells
 
     def sum(self, keys: object) -> Sum:
         """The sum over keys, with its standard error, from unclamped estimates, so that errors of
@@ -298,10 +316,8 @@ class Release(Contents):
         for other in second:
             first -= other
         if clamp:
-            np.clip(first, *self.plan.limits, out=first)
-        if self._step != 1:
-            first *= self._step
-        return first
+            return self._in_range(first)
+        return first if self._step == 1 else first * self._step
 
     # A release answers for any key, so it has no members. Without these, Python would try the keys
     # 0, 1, 2, … forever.
