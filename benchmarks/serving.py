@@ -95,7 +95,7 @@ def _rows(ours: Connection, theirs: Connection, release: sparsedp.Release, texts
 
     body = json.dumps({"keys": texts[: KEYS // 10].to_pylist()}).encode()
     yield _batch("POST of 10⁵ keys, JSON", ours, theirs, body, JSON, KEYS // 10)
-    body = bytes(write_stream(pa.table({"key": texts})))
+    body = b"".join(write_stream(pa.table({"key": texts})))
     yield _batch("POST of 10⁶ keys, Arrow", ours, theirs, body, ARROW, KEYS)
     asked = partial(ours.ask, "POST", "/v1/releases/visits/lookup", body, ARROW)
     answered = read_stream(asked(), KEYS)

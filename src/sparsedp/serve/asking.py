@@ -72,7 +72,7 @@ def from_values(release: Release, values: list[Any]) -> Asked:
     return Asked(tuple(read), len(values), values)
 
 
-def from_stream(release: Release, body: bytes, most: int) -> Asked:
+def from_stream(release: Release, body: memoryview, most: int) -> Asked:
     """Keys of an Arrow stream: its only column, the one that is called like the key, or all columns of
     the key.
     """
@@ -100,11 +100,11 @@ def _only_column(table: pa.Table, column: KeyColumn) -> pa.Table:
     raise InputError(f"the stream must have one column, or one that is called {name!r}, got {table.num_columns}")
 
 
-def parsed_json(text: bytes | str, what: str) -> Any:
+def parsed_json(text: memoryview | str, what: str) -> Any:
     """JSON, and nothing that only Python reads; `InputError` otherwise."""
     try:
-        if isinstance(text, bytes):
-            text = text.decode()
+        if isinstance(text, memoryview):
+            text = str(text, "utf-8")
         return json.loads(text, parse_constant=_no_number)
     except UnicodeDecodeError:
         raise InputError(f"{what} must be JSON in UTF-8, got bytes that are not UTF-8") from None
