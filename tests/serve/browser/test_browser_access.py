@@ -7,7 +7,8 @@ from playwright.sync_api import expect
 
 from browsing import Visit
 
-COLOURS = {"runOnly": ["color-contrast"]}  # what differs in the dark
+ALL = {"resultTypes": ["violations"]}  # in detail
+COLOURS = ALL | {"runOnly": ["color-contrast"]}  # what differs in the dark
 
 
 def expect_no_barriers(visit: Visit) -> None:
@@ -15,7 +16,7 @@ def expect_no_barriers(visit: Visit) -> None:
     for scheme in ("light", "dark"):
         visit.page.emulate_media(color_scheme=scheme)
         visit.settled()
-        found = Axe().run(visit.page, options=None if scheme == "light" else COLOURS)
+        found = Axe().run(visit.page, options=ALL if scheme == "light" else COLOURS)
         assert found.violations_count == 0, f"{scheme}: {found.generate_report()}"
 
 
