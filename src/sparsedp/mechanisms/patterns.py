@@ -128,9 +128,9 @@ class PatternReader(Reader):
             piece = slice(start, start + _PIECE)
             found = self._found.read(ids[piece])
             stored = np.floor(found) == found
-            patterns = np.clip(found, 0, len(tables[0][0]) - 1).astype(np.intp)
+            patterns = np.minimum(np.maximum(found, 0.0), len(tables[0][0]) - 1.0).astype(np.intp)
             for (values, added), out in zip(tables, answers, strict=True):
-                np.take(values, patterns, out=out[piece], mode="clip")
+                values.take(patterns, out=out[piece], mode="clip")
                 np.add(found, added, out=out[piece], where=stored)
         return answers
 

@@ -18,6 +18,7 @@ from ..keys.written import Place, parsed
 from ..releasing.published import Release
 from .streams import read_stream
 
+_FEW = 64  # keys that are hashed sooner than a column of them is taken apart
 _LONGEST_SHOWN = 80  # letters of a key in a message
 _NAMES = {str: "text", int: "a number", float: "a number with a fraction", bool: "a truth value", dict: "an object"}
 
@@ -140,6 +141,8 @@ def _column(values: list[Any], kind: str | None, where: str = "") -> Any:
     except UnicodeEncodeError:
         at = next(at for at, value in enumerate(values) if not _is_unicode(value))
         raise InputError(f"key {place(at)} must be valid Unicode, got a lone surrogate") from None
+    if kind == "text" and not where and len(values) <= _FEW:
+        return values
     return parsed(texts, kind, place)
 
 
