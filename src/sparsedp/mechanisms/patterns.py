@@ -136,6 +136,6 @@ class PatternReader(Reader):
 
     @cached_property
     def _found(self) -> _native.BlockReader:
-        """Gives what is known of an id: its stored value, a whole number, or its pattern and a half."""
+        """Gives what is known of an id: its stored value, which is whole, or its pattern + ½."""
         bits = sum(level.bits for level in self.plan.blocks.ladder.levels)
         return self._reader(np.arange(1 << bits) + 0.5)

@@ -81,7 +81,7 @@ class Reader(ABC):
         return estimates - error, estimates + error
 
     def answer(self, ids: Words, failure: float) -> Answered:
-        """The default estimates and their interval, in new arrays; readers read once what both need."""
+        """The default estimates and their interval, in new arrays. What both need is read once."""
         chosen, prior = self.check(None, None)
         return Answered(self.estimate(ids, chosen, prior), *self.interval(ids, failure, prior))
 

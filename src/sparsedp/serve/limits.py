@@ -132,7 +132,7 @@ def _room(request: Request, most: int) -> memoryview:
 
 
 def _empty(size: int) -> memoryview:
-    return memoryview(np.empty(size, np.uint8))
+    return np.empty(size, np.uint8).data
 
 
 async def _watched(running: Future[Result]) -> Result:

@@ -147,8 +147,8 @@ class Visit:
         self.context.clear_permissions()
         page.set_viewport_size({"width": 1100, "height": 900})
         page.emulate_media(color_scheme="light", reduced_motion="no-preference")
-        # From a document of the same site, the next link is not only another place in the page, and its
-        # process stays: the headers of the site isolate it from all others.
+        # From a document of the same site, the next link is not only another place in the page, and
+        # its process stays: the headers of the site isolate it from all others.
         headers = {"Content-Type": "text/html", "Cross-Origin-Opener-Policy": "same-origin"}
         nothing = '<link rel="icon" href="data:,">'
         page.route(f"{site.address}/between", lambda route: route.fulfill(headers=headers, body=nothing), times=1)
