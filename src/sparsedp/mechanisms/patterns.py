@@ -138,4 +138,4 @@ class PatternReader(Reader):
     def _found(self) -> _native.BlockReader:
         """Gives what is known of an id: its stored value, which is whole, or its pattern + ½."""
         bits = sum(level.bits for level in self.plan.blocks.ladder.levels)
-        return self._reader(np.arange(1 << bits) + 0.5)
+        return self._reader(np.arange(1 << bits, dtype=np.float64) + 0.5)
