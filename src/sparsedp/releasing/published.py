@@ -135,7 +135,7 @@ class Release(Contents):
     def answer(self, keys: object, confidence: float = 0.95) -> Answer:
         """What `lookup` and `interval` give together; keys are read and hashed once."""
         check_confidence(confidence)
-        ids, failure = self.key_space.ids(keys), self._failure(confidence)
+        ids, failure = self.key_space.ids(keys), (1 - confidence) / len(self.sides)
         estimates, low, high = self._readers[0].answer(ids, failure)
         for reader in self._readers[1:]:
             other = reader.answer(ids, failure)
@@ -143,16 +143,12 @@ class Release(Contents):
         return Answer(self._in_range(estimates), *self._widened(low, high))
 
     def _bounds(self, ids: Words, confidence: float, prior: str | None) -> tuple[Floats, Floats]:
-        failure = self._failure(confidence)
+        failure = (1 - confidence) / len(self.sides)
         bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
         low, high = bounds[0]
         if len(bounds) == 2:
             low, high = low - bounds[1][1], high - bounds[1][0]
         return self._widened(low, high)
-
-    def _failure(self, confidence: float) -> float:
-        """How often an interval of each side may miss."""
-        return (1 - confidence) / len(self.sides)
 
     def _widened(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         if self.plan.problem.neighbours.real:  # values were rounded to a neighbouring cell

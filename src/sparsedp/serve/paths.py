@@ -37,7 +37,7 @@ class Pieces(Response):
     """
 
     def __init__(self, pieces: Sequence[bytes | memoryview], media_type: str) -> None:
-        views = map(memoryview, pieces)
+        views = [memoryview(piece) for piece in pieces]
         self._pieces = [view[at : at + _PIECE] for view in views for at in range(0, len(view), _PIECE)]
         super().__init__(headers={"content-length": str(sum(map(len, self._pieces)))}, media_type=media_type)
 
