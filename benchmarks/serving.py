@@ -8,9 +8,10 @@ is what the service does.
 
 from __future__ import annotations
 
-import http.client
 import json
+import math
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,23 +34,54 @@ STORED = 200_000
 REQUESTS, MOST_SECONDS = 300, 10.0  # of a row: so many requests, or so much time
 JSON, ARROW = {"Content-Type": "application/json"}, {"Content-Type": "application/vnd.apache.arrow.stream"}
 HALF_THE_SPEED = 2.0
+LARGEST, SMALL = 1 << 26, 1 << 16  # bytes of an answer; of what is sent with the head of a request
+IDLE_SECONDS = 2.0  # after which a connection is made anew: servers close it after some more
 COMMAND = "from sparsedp.cli import main; main()"
 
 
 class Connection:
-    """A connection that stays open."""
+    """A connection that stays open, and memory for an answer that is used again: the client should
+    take little of the time.
+    """
 
     def __init__(self, address: str) -> None:
-        self._connection = http.client.HTTPConnection(address, timeout=60)
+        self._address, self._used = address, -math.inf
+        self._room = memoryview(bytearray(LARGEST))
 
-    def ask(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> bytes:
-        """The body of an answer."""
-        self._connection.request(method, path, body, headers or {})
-        response = self._connection.getresponse()
-        content = response.read()
-        if response.status != 200:
-            raise RuntimeError(f"{method} {path}: {response.status} {content[:200]!r}")
+    def ask(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> memoryview:
+        """The body of an answer, until the next one is asked for."""
+        if time.monotonic() - self._used > IDLE_SECONDS:
+            host, port = self._address.split(":")
+            self._socket = socket.create_connection((host, int(port)), timeout=60)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        lines = {"Host": self._address, "Content-Length": str(len(body)), **(headers or {})}
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self._socket.sendall(f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode() + body[:SMALL])
+        self._socket.sendall(memoryview(body)[SMALL:])
+        content = self._answer(f"{method} {path}")
+        self._used = time.monotonic()
         return content
+
+    def _answer(self, what: str) -> memoryview:
+        got, head = 0, b""
+        while b"\r\n\r\n" not in head:
+            got += self._receive(got, SMALL)
+            head = bytes(self._room[:got])
+        head = head.partition(b"\r\n\r\n")[0]
+        size = re.search(rb"\r\ncontent-length: (\d+)", head.lower())
+        if not head.startswith(b"HTTP/1.1 200 ") or size is None:
+            raise RuntimeError(f"{what}: {head!r}")
+        begin = len(head) + 4
+        end = begin + int(size[1])
+        while got < end:
+            got += self._receive(got, end)
+        return self._room[begin:end]
+
+    def _receive(self, begin: int, end: int) -> int:
+        count = self._socket.recv_into(self._room[begin:end])
+        if not count:
+            raise ConnectionError("the server has closed the connection")
+        return count
 
 
 @contextmanager
@@ -95,7 +127,7 @@ def _rows(ours: Connection, theirs: Connection, release: sparsedp.Release, texts
 
     body = json.dumps({"keys": texts[: KEYS // 10].to_pylist()}).encode()
     yield _batch("POST of 10⁵ keys, JSON", ours, theirs, body, JSON, KEYS // 10)
-    body = bytes(write_stream(pa.table({"key": texts})))
+    body = b"".join(write_stream(pa.table({"key": texts})))
     yield _batch("POST of 10⁶ keys, Arrow", ours, theirs, body, ARROW, KEYS)
     asked = partial(ours.ask, "POST", "/v1/releases/visits/lookup", body, ARROW)
     answered = read_stream(asked(), KEYS)
@@ -143,7 +175,9 @@ known = {}
 async def constant(request: Request, size: int) -> Response:
     async for _ in request.stream():
         pass
-    return Response(known.setdefault(size, b"x" * size), media_type="application/json")
+    if size not in known:
+        known[size] = b"x" * size
+    return Response(known[size], media_type="application/json")
 
 listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 listening.bind(("127.0.0.1", 0))

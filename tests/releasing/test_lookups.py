@@ -51,6 +51,14 @@ def release(request: pytest.FixtureRequest) -> Release:
     return build(mechanism, signed, step=step, upper=upper)
 
 
+def test_many_keys_are_answered_as_in_several_calls() -> None:
+    whole, at = build("tight-alp", domain=None), 200_000
+    keys = np.arange(at + 100)
+    answer = np.array(whole.answer(keys))
+    assert np.array_equal(answer[0], whole.lookup(keys))
+    assert np.array_equal(answer[:, at:], whole.answer(keys[at:]))
+
+
 def test_one_key_is_answered_as_in_a_batch(release: Release) -> None:
     batch = release.lookup(range(DOMAIN))
     assert batch.dtype == np.float64

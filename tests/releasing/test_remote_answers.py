@@ -56,6 +56,9 @@ def compare(here: Release, there: Release, keys: Any) -> None:
             assert np.array_equal(mine, there.lookup(keys, estimator=estimator, prior=prior, clamp=False))
     for prior in reader.priors:
         assert np.array_equal(here.interval(keys, 0.9, prior=prior), there.interval(keys, 0.9, prior=prior))
+    together = np.array([here.lookup(keys), *here.interval(keys, 0.9)])
+    for release in (here, there):
+        assert np.array_equal(together, release.answer(keys, 0.9))
     assert summed(here, keys) == summed(there, keys)
 
 

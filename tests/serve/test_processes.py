@@ -213,6 +213,46 @@ def test_two_files_of_one_name_and_a_series_without_a_name(visits: Path) -> None
     assert "NAME=GLOB" in ended.stderr
 
 
+ENDLESS = {
+    "line": "GET /healthz?",
+    "header": "GET /healthz HTTP/1.1\r\nHost: {address}\r\nX: ",
+    "headers": "GET /healthz HTTP/1.1\r\nHost: {address}\r\n",
+    "trailer": "POST /v1/releases/visits/lookup HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n"
+    "Transfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+}
+ENDS = {"line": " HTTP/1.1\r\nHost: {address}\r\n\r\n", "headers": "\r\n"}
+
+
+def test_a_head_of_any_length_is_not_kept(visits: Path) -> None:
+    with serving(visits) as (service, client):
+        for kind, begin in ENDLESS.items():
+            line = b"X: " + b"a" * 1000 + b"\r\n" if kind == "headers" else b"a" * 1000
+            end = ENDS.get(kind, "\r\n\r\n")
+            with connected(client.address) as own:
+                got = b""
+                try:
+                    own.sendall(begin.format(address=client.address).encode())
+                    for _ in range(2000):
+                        own.sendall(line)
+                    own.sendall(end.format(address=client.address).encode())
+                    got = own.recv(1000)
+                except ConnectionError:  # it has been closed
+                    pass
+                assert not got or got.startswith(b"HTTP/1.1 400"), kind
+            assert client.ask("GET", "/healthz")[0] == 200
+        service.tell(signal.SIGTERM)
+        assert "Traceback" not in service.wait().stderr
+
+
+def test_a_body_in_the_smallest_chunks_is_read(visits: Path) -> None:
+    body = json.dumps({"keys": ["a" * 20_000]}).encode()
+    head = "POST /v1/releases/visits/lookup HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n"
+    with serving(visits) as (_, client), connected(client.address) as own:
+        own.sendall(f"{head.format(address=client.address)}Transfer-Encoding: chunked\r\n\r\n".encode())
+        own.sendall(b"".join(b"1\r\n%c\r\n" % letter for letter in body) + b"0\r\n\r\n")
+        assert own.recv(1000).startswith(b"HTTP/1.1 200")
+
+
 def test_answers_are_sent_at_once() -> None:
     # Without a protocol, asyncio leaves the wait of TCP for more bytes: 40 ms for every answer.
     with running.listen("127.0.0.1", 0) as listening:

@@ -114,7 +114,7 @@ def test_no_keys_have_no_answers(served: Running) -> None:
     for name in ("visits", "days", "pairs"):
         assert post(served.app, f"/v1/releases/{name}/lookup", {"keys": []}).json["results"] == []
     empty = write_stream(pa.table({"key": pa.array([], pa.string())}))
-    got = ask(served.app, "POST", "/v1/releases/visits/lookup", body=bytes(empty), headers=ARROW)
+    got = ask(served.app, "POST", "/v1/releases/visits/lookup", body=b"".join(empty), headers=ARROW)
     assert read_stream(got.body, 0).column_names == ["key", "estimate", "low", "high"]
 
 
@@ -125,7 +125,11 @@ def test_an_arrow_stream_comes_back_with_its_answers(served: Running, folder: Pa
     keys = ["a", "b", "ü", "a"]
     table = pa.table({"url": pa.array(keys).cast(type) if not pa.types.is_string_view(type) else pa.array(keys, type)})
     got = ask(
-        served.app, "POST", "/v1/releases/visits/lookup?confidence=0.9", body=bytes(write_stream(table)), headers=ARROW
+        served.app,
+        "POST",
+        "/v1/releases/visits/lookup?confidence=0.9",
+        body=b"".join(write_stream(table)),
+        headers=ARROW,
     )
     assert got.headers["content-type"] == ARROW["content-type"]
     answered = read_stream(got.body, 10)
@@ -134,21 +138,30 @@ def test_an_arrow_stream_comes_back_with_its_answers(served: Running, folder: Pa
     assert list(zip(*(answered.column(name).to_pylist() for name in ("estimate", "low", "high")), strict=True)) == want
 
 
+@pytest.mark.parametrize("batches", [3, 300])
+def test_a_stream_of_many_batches_comes_back_whole(served: Running, batches: int) -> None:
+    keys = [f"key {at}" for at in range(batches)]
+    body = b"".join(write_stream(pa.table({"url": pa.chunked_array([[key] for key in keys])})))
+    got = ask(served.app, "POST", "/v1/releases/visits/lookup", body=[body[:100], body[100:]], headers=ARROW)
+    assert int(got.headers["content-length"]) == len(got.body)
+    assert read_stream(got.body, batches).column("url").to_pylist() == keys
+
+
 def test_a_stream_of_several_columns_and_other_columns(served: Running, folder: Path) -> None:
     columns = sparsedp.load(folder / "pairs.sparsedp").key_columns
     names = [column.name for column in columns]
     table = pa.table({"other": [1], str(names[1]): ["/"], str(names[0]): ["2026-11-01"]})
-    got = ask(served.app, "POST", "/v1/releases/pairs/lookup", body=bytes(write_stream(table)), headers=ARROW)
+    got = ask(served.app, "POST", "/v1/releases/pairs/lookup", body=b"".join(write_stream(table)), headers=ARROW)
     answered = read_stream(got.body, 10)
     assert answered.column_names == [*names, "estimate", "low", "high"]
-    lacking = bytes(write_stream(table.select(["other"])))
+    lacking = b"".join(write_stream(table.select(["other"])))
     error = ask(served.app, "POST", "/v1/releases/pairs/lookup", body=lacking, headers=ARROW).error
     assert repr(names[0]) in error
 
 
 def test_a_stream_to_a_series_comes_back_with_labels(served: Running) -> None:
     table = pa.table({"estimate": ["a", "b"]})  # a name that the answer needs itself
-    got = ask(served.app, "POST", "/v1/releases/days/lookup", body=bytes(write_stream(table)), headers=ARROW)
+    got = ask(served.app, "POST", "/v1/releases/days/lookup", body=b"".join(write_stream(table)), headers=ARROW)
     answered = read_stream(got.body, 10)
     assert answered.column_names == ["label", "key_estimate", "estimate", "low", "high"]
     assert answered.column("label").to_pylist() == [f"2026-11-0{day}" for day in (1, 1, 2, 2, 3, 3)]

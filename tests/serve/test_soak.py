@@ -46,7 +46,7 @@ def save(path: Path, texts: pa.Array, seed: int) -> None:
 def ask_for_everything(address: str, end: float, number: int, counted: list[int], failed: list[BaseException]) -> None:
     """One request after the other, of all kinds and sizes, good and bad."""
     choice, keys = random.Random(number), [f"/page/{at}" for at in range(20_000)]
-    stream = bytes(write_stream(pa.table({"key": keys})))
+    stream = b"".join(write_stream(pa.table({"key": keys})))
     connection = http.client.HTTPConnection(address, timeout=120)
     targets: list[tuple[int, Callable[[], tuple[str, str, bytes | None, dict[str, str]]]]] = [
         (200, lambda: ("GET", f"/v1/releases/visits/lookup?key=/page/{choice.randrange(10**9)}", None, {})),

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..privacy.randomness import Words
 from .partial import PartialArrays
-from .reading import Arrays, Estimates, Parts, Reader, Summed
+from .reading import Answered, Arrays, Estimates, Parts, Reader, Summed
 
 if TYPE_CHECKING:
     from .base import Plan
@@ -57,6 +57,13 @@ class GatheringReader(Reader):
         for rows in _in_pieces(ids):
             low[rows], high[rows] = self._over(ids[rows]).interval(ids[rows], failure, prior)
         return low, high
+
+    def answer(self, ids: Words, failure: float) -> Answered:
+        answered = Answered(*(np.empty(len(ids)) for _ in range(3)))
+        for rows in _in_pieces(ids):
+            for own, piece in zip(answered, self._over(ids[rows]).answer(ids[rows], failure), strict=True):
+                own[rows] = piece
+        return answered
 
     def sum(self, ids: Words) -> Summed:
         return self._over(ids).sum(ids)  # in one piece: floats are added in the order of the ids

@@ -7,6 +7,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from .. import _native
 from .._util.lazy import cached_property
 from ..errors import ParameterError
@@ -14,12 +16,13 @@ from ..privacy.randomness import Words
 from ..structures.decoding import ESTIMATORS, PRIORS, Floats
 from ..structures.unbiased import Summands, summands
 from .fitted import FittedDecoder
-from .reading import Estimates, Parts, Reader, Summed, tables_of
+from .reading import Answered, Estimates, Parts, Reader, Summed, tables_of
 
 if TYPE_CHECKING:
     from .tight_alp import TightAlpPlan
 
 BALANCED, FITTED = "balanced", "fitted"
+_PIECE = 1 << 17  # ids whose patterns stay in the cache
 
 
 class PatternAnswers:
@@ -104,6 +107,35 @@ class PatternReader(Reader):
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """From the law of the noise for stored keys, from the posterior for all others."""
+        low, high = self._read(ids, self._bounds(failure, prior))
+        return low, high
+
+    def answer(self, ids: Words, failure: float) -> Answered:
+        chosen, prior = self.check(None, None)
+        return Answered(*self._read(ids, [(self._answers.values(chosen, prior), 0.0), *self._bounds(failure, prior)]))
+
+    def _bounds(self, failure: float, prior: str) -> list[tuple[Floats, float]]:
         noise = self.plan.stage.noise.exceeded_with(failure)
         below, above = self._answers.intervals(failure, prior)
-        return self._reader(below, 1.0, -noise).read(ids), self._reader(above, 1.0, noise).read(ids)
+        return [(below, -noise), (above, noise)]
+
+    def _read(self, ids: Words, tables: list[tuple[Floats, float]]) -> list[Estimates]:
+        """What several tables say of each id: they have an answer for each pattern, and add a number
+        to stored values. The memory of a release is read once for all of them.
+        """
+        answers = [np.empty(len(ids)) for _ in tables]
+        for start in range(0, len(ids), _PIECE):
+            piece = slice(start, start + _PIECE)
+            found = self._found.read(ids[piece])
+            stored = np.floor(found) == found
+            patterns = np.minimum(np.maximum(found, 0.0), len(tables[0][0]) - 1.0).astype(np.intp)
+            for (values, added), out in zip(tables, answers, strict=True):
+                values.take(patterns, out=out[piece], mode="clip")
+                np.add(found, added, out=out[piece], where=stored)
+        return answers
+
+    @cached_property
+    def _found(self) -> _native.BlockReader:
+        """Gives what is known of an id: its stored value, which is whole, or its pattern + ½."""
+        bits = sum(level.bits for level in self.plan.blocks.ladder.levels)
+        return self._reader(np.arange(1 << bits, dtype=np.float64) + 0.5)

@@ -32,6 +32,14 @@ class Summed(NamedTuple):
     bias: float = 0.0
 
 
+class Answered(NamedTuple):
+    """Estimates of some ids, and bounds on their true counts."""
+
+    estimates: Estimates
+    low: Estimates
+    high: Estimates
+
+
 class Reader(ABC):
     """Answers lookups from the parts of one release of non-negative counts, in cells and unclamped."""
 
@@ -71,6 +79,11 @@ class Reader(ABC):
         estimates = self.estimate(ids, self.estimators[0], prior)
         error = self.plan.error_with_probability_cells(failure)
         return estimates - error, estimates + error
+
+    def answer(self, ids: Words, failure: float) -> Answered:
+        """The default estimates and their interval, in new arrays. What both need is read once."""
+        chosen, prior = self.check(None, None)
+        return Answered(self.estimate(ids, chosen, prior), *self.interval(ids, failure, prior))
 
     def sum(self, ids: Words) -> Summed:
         """The sum of estimates that are right on average, or nearly."""

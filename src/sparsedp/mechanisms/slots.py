@@ -14,7 +14,7 @@ from ..keys.hashing import Partition
 from ..privacy.randomness import Words
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
 from .partial import length_of
-from .reading import Estimates, Parts, Reader, Summed, tables_of
+from .reading import Answered, Estimates, Parts, Reader, Summed, tables_of
 
 if TYPE_CHECKING:
     from .retrieval import RetrievalPlan
@@ -99,15 +99,23 @@ class SlotReader(Reader):
 
         If nothing else is known of a key, its count + noise is below the threshold.
         """
-        noise = self.plan.noise.exceeded_with(failure)
-        values, highest = self._slots.read(ids), self.plan.buckets.threshold - 1 + noise
-        lowest = -highest if self._both_signs else 0.0
-        low = self._where_empty(ids, values - noise, -noise, lowest)
-        high = self._where_empty(ids, values + noise, noise, highest)
+        low, high = self._around(ids, self._slots.read(ids), failure)
         if self._is_fitted(prior):
             answers = self.estimate(ids, self.estimators[0], prior)
             low, high = np.minimum(low, answers), np.maximum(high, answers)
         return low, high
+
+    def answer(self, ids: Words, failure: float) -> Answered:
+        values = self._slots.read(ids)
+        low, high = self._around(ids, values, failure)
+        return Answered(self._where_empty(ids, values, 0.0, 0.0), low, high)
+
+    def _around(self, ids: Words, values: Estimates, failure: float) -> tuple[Estimates, Estimates]:
+        noise = self.plan.noise.exceeded_with(failure)
+        highest = self.plan.buckets.threshold - 1 + noise
+        lowest = -highest if self._both_signs else 0.0
+        low = self._where_empty(ids, values - noise, -noise, lowest)
+        return low, self._where_empty(ids, values + noise, noise, highest)
 
     def sum(self, ids: Words) -> Summed:
         if self.plan.overload is not None:

@@ -135,8 +135,12 @@ class Release(Contents):
     def answer(self, keys: object, confidence: float = 0.95) -> Answer:
         """What `lookup` and `interval` give together; keys are read and hashed once."""
         check_confidence(confidence)
-        ids = self.key_space.ids(keys)
-        return Answer(self.estimates_of_ids(ids), *self.bounds_of_ids(ids, confidence))
+        ids, failure = self.key_space.ids(keys), (1 - confidence) / len(self.sides)
+        estimates, low, high = self._readers[0].answer(ids, failure)
+        for reader in self._readers[1:]:
+            other = reader.answer(ids, failure)
+            estimates, low, high = estimates - other.estimates, low - other.high, high - other.low
+        return Answer(self._in_range(estimates), *self._widened(low, high))
 
     def estimates_of_ids(
         self, ids: Words, estimator: str | None = None, prior: str | None = None, clamp: bool = True
@@ -145,14 +149,9 @@ class Release(Contents):
         first, *second = [reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers]
         for other in second:
             first -= other
-        if clamp:  # np.clip takes twice as long for a few thousand keys
-            low, high = self.plan.limits
-            np.maximum(first, low, out=first)
-            if high != math.inf:
-                np.minimum(first, high, out=first)
-        if self._step != 1:
-            first *= self._step
-        return first
+        if clamp:
+            return self._in_range(first)
+        return first if self._step == 1 else first * self._step
 
     def bounds_of_ids(self, ids: Words, confidence: float, prior: str | None = None) -> tuple[Floats, Floats]:
         """What `interval` gives for keys that `key_space.ids` has read."""
@@ -161,9 +160,22 @@ class Release(Contents):
         low, high = bounds[0]
         if len(bounds) == 2:
             low, high = low - bounds[1][1], high - bounds[1][0]
+        return self._widened(low, high)
+
+    def _widened(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         if self.plan.problem.neighbours.real:  # values were rounded to a neighbouring cell
             low, high = low - 1, high + 1
-        return self.plan.clamp(low) * self._step, self.plan.clamp(high) * self._step
+        return self._in_range(low), self._in_range(high)
+
+    def _in_range(self, cells: Floats) -> Floats:
+        """Counts from cells, within their limits; the array is changed."""
+        low, high = self.plan.limits
+        np.maximum(cells, low, out=cells)  # np.clip takes several times as long for one key
+        if high < math.inf:
+            np.minimum(cells, high, out=cells)
+        if self._step != 1:
+            cells *= self._step
+        return cells
 
     def sum(self, keys: object) -> Sum:
         """The sum over keys, with its standard error, from unclamped estimates, so that errors of

@@ -53,7 +53,7 @@ def as_json(served: Served, asked: Asked, confidence: float) -> bytes:
     return _document(served.name, confidence, [*row, "]}"], asked.count)
 
 
-def as_stream(served: Served, asked: Asked, confidence: float) -> memoryview:
+def as_stream(served: Served, asked: Asked, confidence: float) -> list[bytes | memoryview]:
     """The columns of the key, estimate, low and high; in a series the label first, and a block of rows
     for each release.
     """

@@ -18,6 +18,7 @@ from ..keys.written import Place, parsed
 from ..releasing.published import Release
 from .streams import read_stream
 
+_FEW = 64  # keys that are hashed sooner than a column of them is taken apart
 _LONGEST_SHOWN = 80  # letters of a key in a message
 _NAMES = {str: "text", int: "a number", float: "a number with a fraction", bool: "a truth value", dict: "an object"}
 
@@ -76,7 +77,7 @@ def from_values(release: Release, values: list[Any]) -> Asked:
     return Asked(tuple(read), len(values), values)
 
 
-def from_stream(release: Release, body: bytes, most: int) -> Asked:
+def from_stream(release: Release, body: memoryview, most: int) -> Asked:
     """Keys of an Arrow stream: its only column, the one that is called like the key, or all columns of
     the key.
     """
@@ -115,11 +116,11 @@ def _only_column(table: pa.Table, column: KeyColumn) -> pa.Table:
     raise InputError(f"the stream must have one column, or one that is called {name!r}, got {table.num_columns}")
 
 
-def parsed_json(text: bytes | str, what: str) -> Any:
+def parsed_json(text: memoryview | str, what: str) -> Any:
     """JSON, and nothing that only Python reads; `InputError` otherwise."""
     try:
-        if isinstance(text, bytes):
-            text = text.decode()
+        if isinstance(text, memoryview):
+            text = str(text, "utf-8")
         return json.loads(text, parse_constant=_no_number)
     except UnicodeDecodeError:
         raise InputError(f"{what} must be JSON in UTF-8, got bytes that are not UTF-8") from None
@@ -155,6 +156,8 @@ def _column(values: list[Any], kind: str | None, where: str = "") -> Any:
     except UnicodeEncodeError:
         at = next(at for at, value in enumerate(values) if not _is_unicode(value))
         raise InputError(f"key {place(at)} must be valid Unicode, got a lone surrogate") from None
+    if kind == "text" and not where and len(values) <= _FEW:
+        return values
     return parsed(texts, kind, place)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
@@ -20,7 +20,7 @@ from .logs import Log
 
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 CONFIDENCE = 0.95
-_PIECE = 1 << 18  # bytes
+_PIECE = 1 << 20  # bytes
 _LOGGED_KEYS = 100  # of a request, where keys are logged at all
 
 Name = Annotated[str, Path(description="The name of a release or a series.", examples=["visits"])]
@@ -32,16 +32,19 @@ Written = Annotated[str, Query(description="A number such as 1000, 1e6, 0.5 or 2
 
 
 class Pieces(Response):
-    """An answer that is sent piece by piece: a large one would be copied again and again while it
-    waits to be sent.
+    """An answer in pieces, none of which is copied on the way. They are not too large: what does not
+    yet fit into the socket may be copied again and again while it waits.
     """
 
+    def __init__(self, pieces: Sequence[bytes | memoryview], media_type: str) -> None:
+        views = [memoryview(piece) for piece in pieces]
+        self._pieces = [view[at : at + _PIECE] for view in views for at in range(0, len(view), _PIECE)]
+        super().__init__(headers={"content-length": str(sum(map(len, self._pieces)))}, media_type=media_type)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = memoryview(self.body)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for at in range(0, len(body), _PIECE):
-            piece = bytes(body[at : at + _PIECE])
-            await send({"type": "http.response.body", "body": piece, "more_body": at + _PIECE < len(body)})
+        for left, piece in zip(range(len(self._pieces) - 1, -1, -1), self._pieces, strict=True):
+            await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
 
 
 @dataclass(frozen=True)
@@ -122,10 +125,10 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
         answering.check_size(served, len(texts), limits.keys)
         noted(request, len(texts), texts)
 
-        def compute(_: bytes) -> bytes:
+        def compute(_: memoryview) -> bytes:
             return answering.as_json(served, asking.from_query(served.first, texts), confidence)
 
-        return Pieces(await workers.work(request, workers.answering, compute), media_type=JSON)
+        return Response(await workers.work(request, workers.answering, compute), media_type=JSON)
 
     @app.post("/v1/releases/{name}/lookup", **documents.POSTED)
     async def lookup_posted(
@@ -140,23 +143,22 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
         if kind not in (JSON, ARROW):
             raise RefusedError(415, f"Content-Type must be {JSON} or {ARROW}, got {kind[:80]!r}")
 
-        def as_json(body: bytes) -> bytes:
+        def as_json(body: memoryview) -> list[bytes | memoryview]:
             given = asking.parsed_json(body, "the body")
             stated = _stated(given, confidence)
             values = asking.listed(given)
             answering.check_size(served, len(values), limits.keys)
             noted(request, len(values), values)
-            return answering.as_json(served, asking.from_values(served.first, values), stated)
+            return [answering.as_json(served, asking.from_values(served.first, values), stated)]
 
-        def as_stream(body: bytes) -> memoryview:
+        def as_stream(body: memoryview) -> list[bytes | memoryview]:
             asked = asking.from_stream(served.first, body, limits.keys)
             answering.check_size(served, asked.count, limits.keys)
             noted(request, asked.count, asked.shown(_LOGGED_KEYS) if service.log.keys else None)
             return answering.as_stream(served, asked, CONFIDENCE if confidence is None else confidence)
 
-        compute: Callable[[bytes], bytes | memoryview] = as_json if kind == JSON else as_stream
-        content = await workers.work(request, workers.answering, compute, reads_body=True)
-        return Pieces(content, media_type=kind)
+        compute = as_json if kind == JSON else as_stream
+        return Pieces(await workers.work(request, workers.answering, compute, reads_body=True), kind)
 
     @app.get("/v1/releases/{name}/top", **documents.TOP, dependencies=[_query("n", "confidence")])
     async def top(
@@ -168,10 +170,10 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
         """The largest estimates of the keys that a release names."""
         served = catalog[name]
 
-        def compute(_: bytes) -> bytes:
+        def compute(_: memoryview) -> bytes:
             return answering.ranked_json(served, n, confidence)
 
-        return Pieces(await workers.work(request, workers.answering, compute), media_type=JSON)
+        return Response(await workers.work(request, workers.answering, compute), media_type=JSON)
 
 
 def _stated(given: Any, asked: float | None) -> float:

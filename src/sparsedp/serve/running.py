@@ -16,6 +16,7 @@ from .app import create_app
 from .guarding import LOOPBACK
 from .logs import Forwarded
 from .paths import Service
+from .protocol import HttpProtocol
 
 _CONNECTIONS = 512  # at a time; a server that is asked for more answers 503
 _HANDLED = (signal.SIGINT, signal.SIGTERM)
@@ -73,6 +74,7 @@ def serve(service: Service, listening: socket.socket, ready: Callable[[], Any] =
     logger.handlers, logger.propagate = [Forwarded(service.log)], False
     config = uvicorn.Config(
         create_app(service, watch=True),
+        http=HttpProtocol,
         log_config=None,
         log_level="warning",
         access_log=False,

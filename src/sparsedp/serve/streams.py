@@ -17,12 +17,13 @@ from .limits import RefusedError
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
 _DICTIONARY, _RECORDS = 2, 3  # kinds of messages
+_MOST_BATCHES = 256  # whose columns are kept as pieces: each takes some calls of Python
 
 
-def read_stream(body: bytes, most: int) -> pa.Table:
-    """The table in a stream; `InputError` or `RefusedError`."""
+def read_stream(body: bytes | memoryview, most: int) -> pa.Table:
+    """The table in a stream, whose columns are views of it; `InputError` or `RefusedError`."""
     try:
-        if not body.endswith(_END):  # a part of a stream would be taken for all of it
+        if bytes(body[-len(_END) :]) != _END:  # a part of a stream would be taken for all of it
             raise pa.ArrowInvalid
         _refuse_compressed(body)
         batches, rows = [], 0
@@ -41,15 +42,44 @@ def read_stream(body: bytes, most: int) -> pa.Table:
     return table
 
 
-def write_stream(table: pa.Table) -> memoryview:
-    """A table as a stream."""
-    sink = pa.BufferOutputStream()
+def write_stream(table: pa.Table) -> list[bytes | memoryview]:
+    """A table as a stream, in pieces: its columns are not copied."""
+    if max((column.num_chunks for column in table.columns), default=0) > _MOST_BATCHES:
+        whole = pa.BufferOutputStream()
+        _write(table, whole)
+        return [memoryview(whole.getvalue())]
+    sink = _Sink()
+    _write(table, pa.PythonFile(sink, "w"))
+    return sink.pieces
+
+
+def _write(table: pa.Table, sink: pa.NativeFile) -> None:
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return memoryview(sink.getvalue())
 
 
-def _refuse_compressed(body: bytes) -> None:
+class _Sink:
+    """A file that keeps what is written to it: columns come as buffers, all else as a few bytes."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes | memoryview] = []
+
+    def write(self, piece: bytes | pa.Buffer) -> int:
+        if not isinstance(piece, bytes):
+            self.pieces.append(memoryview(piece).cast("B"))
+        elif self.pieces and isinstance(self.pieces[-1], bytes):
+            self.pieces[-1] += piece
+        else:
+            self.pieces.append(piece)
+        return len(piece)
+
+    def flush(self) -> None:
+        """There is nothing to flush."""
+
+
+def _refuse_compressed(body: bytes | memoryview) -> None:
     for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(body)):
         if _is_compressed(message.metadata.to_pybytes()):
             raise InputError("the buffers of the Arrow stream must not be compressed; write it without compression")

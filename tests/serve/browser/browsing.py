@@ -25,7 +25,18 @@ from urllib.parse import urlencode
 
 import pyarrow as pa
 import uvicorn
-from playwright.sync_api import Browser, Error, Locator, Playwright, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Locator,
+    Page,
+    Playwright,
+    Request,
+    Route,
+    expect,
+    sync_playwright,
+)
 
 import sparsedp
 from sparsedp.serve.app import create_app
@@ -116,38 +127,61 @@ def serving(folder: Path) -> Iterator[Site]:
         yield Site(address, bare, folder)
 
 
-class Visit:
-    """A page in a context of its own, and what went wrong in it."""
+def open_page(browser: Browser) -> Page:
+    """A page in a context of its own."""
+    context = browser.new_context()
+    context.set_default_timeout(LONGEST)
+    return context.new_page()
 
-    def __init__(self, browser: Browser, site: Site) -> None:
-        self.site = site
-        self.context = browser.new_context(viewport={"width": 1100, "height": 900})
-        self.context.set_default_timeout(LONGEST)
-        self.page = self.context.new_page()
+
+class Visit:
+    """A visit in a page that may have seen others, and what went wrong in it.
+
+    A page takes a second of CPU to open, so visits share one. Each begins in a new document, with
+    nothing that an earlier one has set. What cannot be taken back must not be done: no script is
+    added to all documents.
+    """
+
+    def __init__(self, page: Page, site: Site) -> None:
+        self.site, self.page, self.context = site, page, page.context
+        self.context.clear_permissions()
+        page.set_viewport_size({"width": 1100, "height": 900})
+        page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+        # From a document of the same site, the next link is not only another place in the page, and
+        # its process stays: the headers of the site isolate it from all others.
+        headers = {"Content-Type": "text/html", "Cross-Origin-Opener-Policy": "same-origin"}
+        nothing = '<link rel="icon" href="data:,">'
+        page.route(f"{site.address}/between", lambda route: route.fulfill(headers=headers, body=nothing), times=1)
+        page.goto(f"{site.address}/between")
         self.expected: list[str] = []  # parts of messages that the test is about
         self._held: list[Route] = []
         self._wrong: list[str] = []
-        self.page.on("console", lambda message: self._note(message.type, message.text))
-        self.page.on("pageerror", lambda error: self._wrong.append(f"error: {error}"))
-        self.page.on("request", lambda request: self._check(request.url))
+        self._listeners: dict[Any, Any] = {
+            "console": self._note,
+            "pageerror": lambda error: self._wrong.append(f"error: {error}"),
+            "request": self._check,
+        }
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
 
-    def _note(self, kind: str, text: str) -> None:
-        if kind in ("error", "warning"):
-            self._wrong.append(f"{kind}: {text}")
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self._wrong.append(f"{message.type}: {message.text}")
 
-    def _check(self, url: str) -> None:
-        if not url.startswith((self.site.address, self.site.bare, "blob:", "data:")):
-            self._wrong.append(f"asked elsewhere: {url}")
+    def _check(self, request: Request) -> None:
+        if not request.url.startswith((self.site.address, self.site.bare, "blob:", "data:")):
+            self._wrong.append(f"asked elsewhere: {request.url}")
 
     def end(self) -> list[str]:
         """What went wrong, but for what was expected."""
         self.page.evaluate("0")  # messages come in order: all that were written are here now
-        wrong = [text for text in self._wrong if not any(part in text for part in self.expected)]
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
         for route in self._held:
             with suppress(Error):  # the page has given it up
                 route.abort()
-        self.context.close()
-        return wrong
+        self.page.unroute_all()
+        return [text for text in self._wrong if not any(part in text for part in self.expected)]
 
     # Going somewhere.
 

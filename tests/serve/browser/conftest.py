@@ -1,4 +1,4 @@
-"""One browser and one service for all tests of the pages, and a page for each test."""
+"""One browser with one page, and one service, for all tests of the pages; a visit for each test."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from browsing import Site, Visit, find_browser, launch, make_releases, serving
+from browsing import Site, Visit, find_browser, launch, make_releases, open_page, serving
 
 
 @pytest.fixture(scope="session")
@@ -52,9 +52,14 @@ def site(browser: Any, releases: Path) -> Iterator[Site]:
         yield site
 
 
+@pytest.fixture(scope="session")
+def page(browser: Any, browser_thread: ThreadPoolExecutor) -> Any:
+    return browser_thread.submit(open_page, browser).result()
+
+
 @pytest.fixture
-def visit(browser: Any, browser_thread: ThreadPoolExecutor, site: Site) -> Iterator[Visit]:
-    """A page of its own. It must not have written errors, broken the policy, or asked others."""
-    visit = browser_thread.submit(Visit, browser, site).result()
+def visit(page: Any, browser_thread: ThreadPoolExecutor, site: Site) -> Iterator[Visit]:
+    """A visit that must not write errors, break the policy, or ask others."""
+    visit = browser_thread.submit(Visit, page, site).result()
     yield visit
     assert browser_thread.submit(visit.end).result() == []

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 from browsing import Visit, answers
 
 LOOKUP = "**/v1/releases/plain/lookup"
+NO_RECALL = "AbortController.prototype.abort = () => {}"  # of requests, in this document
 
 
 def test_while_the_service_is_slow_the_page_says_so_and_can_be_stopped(visit: Visit) -> None:
@@ -29,8 +30,8 @@ def test_while_the_service_is_slow_the_page_says_so_and_can_be_stopped(visit: Vi
 
 
 def test_an_old_answer_never_overwrites_a_newer_one(visit: Visit) -> None:
-    visit.page.add_init_script("AbortController.prototype.abort = () => {}")  # requests cannot be called back
     visit.explorer("plain")
+    visit.page.evaluate(NO_RECALL)
     held = visit.hold(LOOKUP)
     visit.at("#part-0").fill("/old")
     with visit.page.expect_request(LOOKUP):
@@ -95,8 +96,8 @@ def test_without_the_chart_library_there_is_still_the_table(visit: Visit) -> Non
 
 
 def test_the_planner_shows_only_the_last_of_many_changes(visit: Visit) -> None:
-    visit.page.add_init_script("AbortController.prototype.abort = () => {}")
     visit.planner()
+    visit.page.evaluate(NO_RECALL)
     held = visit.hold("**/v1/compare?*")
     with visit.page.expect_request("**/v1/compare?*"):
         visit.at("#epsilon").fill("3")
