@@ -9,6 +9,7 @@
 #include "block_building.hpp"
 #include "blocks.hpp"
 #include "checking.hpp"
+#include "key_batch.hpp"
 #include "readers.hpp"
 #include "sources.hpp"
 #include "table.hpp"
@@ -124,14 +125,15 @@ inline void try_blocks(std::vector<uint64_t> ids, uint64_t seed, size_t parts) {
     tables.reserve(parts);
     for (const TableIndex& index : indices) tables.push_back(&index);
     const Placement place{true, 0, 0};
-    const Reader<BlockSource> reader({layout, place, plain.row_seed, given, span(values)}, tables, {2, 0.5});
+    const Reader<BlockSource> reader({layout, place, plain.row_seed, given, span(values)}, tables,
+                                     {2, 0.5, -20, 1e9, 0.25});
     std::vector<double> answers(ids.size());
-    reader.read(span(ids), answers.data());
+    reader.read(KnownIds(span(ids)), answers.data());
     for (size_t i = 0; i < ids.size(); ++i) {
         const uint64_t block = block_of(ids[i], plain.blocks);
         const auto at = table.find(ids[i]);
         const double expected = at != table.end()
-                                    ? 2 * static_cast<double>(at->second) + 0.5
+                                    ? std::max(2 * static_cast<double>(at->second) + 0.5, -20.0) / 4
                                     : values[plain.symbol(block, 0, plain.row_at(ids[i], 0)) |
                                              plain.symbol(block, 1, plain.row_at(ids[i], 1)) << plain.shape[0]];
         check(answers[i] == expected && reader.read_one(ids[i]) == expected, "a key is read wrong");

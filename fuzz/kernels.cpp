@@ -16,6 +16,7 @@
 #include "embedding.hpp"
 #include "game_targets.hpp"
 #include "key_targets.hpp"
+#include "lane_targets.hpp"
 #include "retrieval.hpp"
 #include "solving.hpp"
 #include "sorting.hpp"
@@ -158,7 +159,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&second, data + 9, 8);
     const Bytes rest(data + 17, data + size);
     const std::vector<uint64_t> words = elements<uint64_t>(rest);
-    switch (data[0] % 22) {
+    switch (data[0] % 23) {
         case 0: try_table(words, false); break;
         case 1: try_table(words, true); break;
         case 2: try_estimator(words, first % 4096); break;
@@ -175,7 +176,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 19: try_game(words, first, second); break;
         case 20: try_cuts(words, first, static_cast<unsigned>(second)); break;
         case 21: try_keys(6, first, second, rest); break;
-        default: try_keys(data[0] % 22 - 13U, first, second, rest);
+        case 22: try_lanes(first, words, rest); break;
+        default: try_keys(data[0] % 23 - 13U, first, second, rest);
     }
     return 0;
 }

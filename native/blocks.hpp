@@ -71,15 +71,15 @@ inline uint64_t block_of(uint64_t placement, uint64_t blocks) {
 inline uint64_t row_bits(uint64_t placement, uint64_t seed) { return mix(placement + seed); }
 
 inline uint32_t row_of(uint64_t bits, size_t level, uint32_t rows) {
-    return static_cast<uint32_t>((bits >> (16 * level) & 0xffff) * rows >> 16);
+    return (static_cast<uint32_t>(bits >> (16 * level)) & 0xffff) * rows >> 16;
 }
 
-// Eight bytes around a cell, never beyond its block, where another cache line begins.
+// The two bytes that hold a cell of at most eight bits, never beyond its block, where another cache line begins.
 inline uint32_t read_cell(const uint8_t* block, uint32_t bit, uint32_t bits) {
-    const uint32_t at = std::min(bit / 8, static_cast<uint32_t>(block_bytes - 8));
-    uint64_t word;
-    std::memcpy(&word, block + at, 8);
-    return static_cast<uint32_t>(word >> (bit - 8 * at)) & ((1U << bits) - 1);
+    const uint32_t at = std::min(bit / 8, static_cast<uint32_t>(block_bytes - 2));
+    uint16_t word;
+    std::memcpy(&word, block + at, 2);
+    return static_cast<uint32_t>(word) >> (bit - 8 * at) & ((1U << bits) - 1);
 }
 
 inline void write_cell(uint8_t* block, uint32_t bit, uint32_t symbol) {
@@ -89,10 +89,12 @@ inline void write_cell(uint8_t* block, uint32_t bit, uint32_t symbol) {
     std::memcpy(block + bit / 8, &word, 8);
 }
 
-// The symbols of a key, the first level in the lowest bits.
-inline uint32_t read_pattern(const BlockLayout& layout, const uint8_t* block, uint64_t row_choice) {
+// The symbols of a key, the first level in the lowest bits. Whoever knows the number of levels gets code without a
+// loop.
+template <size_t levels>
+uint32_t read_pattern(const BlockLayout& layout, const uint8_t* block, uint64_t row_choice) {
     uint32_t pattern = 0, shift = 0;
-    for (size_t j = 0; j < layout.levels; ++j) {
+    for (size_t j = 0; j < levels; ++j) {
         const uint32_t row = row_of(row_choice, j, layout.rows[j]);
         pattern |= read_cell(block, layout.offsets[j] + row * layout.bits[j], layout.bits[j]) << shift;
         shift += layout.bits[j];

@@ -14,7 +14,9 @@ namespace sparsedp {
 class BucketIndex {
    public:
     BucketIndex(const uint64_t* lasts, size_t count, unsigned bits)
-        : lasts_(lasts), mask_(bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1), shift_(bits - leading) {
+        : lasts_(lasts), mask_(bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1) {
+        const unsigned leading = std::min(bits, most_leading);
+        shift_ = bits - leading;
         for (size_t top = 0, bucket = 0; top < size_t{1} << leading; ++top) {
             while (bucket + 1 < count && lasts[bucket] < static_cast<uint64_t>(top) << shift_) ++bucket;
             first_[top] = static_cast<uint32_t>(bucket);
@@ -33,12 +35,12 @@ class BucketIndex {
     }
 
    private:
-    static constexpr unsigned leading = 8;
-    static constexpr uint32_t few = 16;  // a search of more than these is faster by halves
+    static constexpr unsigned most_leading = 11;  // so many that few of them leave a choice, which costs a wrong guess
+    static constexpr uint32_t few = 16;           // a search of more than these is faster by halves
     const uint64_t* lasts_;
     uint64_t mask_;
     unsigned shift_;
-    uint32_t first_[(size_t{1} << leading) + 1];
+    uint32_t first_[(size_t{1} << most_leading) + 1];
 };
 
 inline void require_buckets(Span<const uint64_t> lasts, unsigned bits) {

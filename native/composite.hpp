@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "key_batch.hpp"
 #include "keys.hpp"
 #include "parallel.hpp"
 
@@ -75,13 +76,13 @@ class CompositeKeys {
     // The fingerprints of all rows.
     void hash_all(SipKey key, uint64_t* out) const {
         parallel_for(rows_, size_t{1} << 14, [&](size_t begin, size_t end) {
-            std::vector<uint8_t> bytes(256);
-            for (size_t row = begin; row < end; ++row) {
+            std::vector<uint8_t> bytes[messages_at_once];
+            hash_messages(key, no_tag, begin, end - begin, out + begin, [&](size_t row, size_t slot) {
                 const size_t total = length(row);
-                if (total > bytes.size()) bytes.resize(2 * total);
-                write(row, bytes.data());
-                out[row] = siphash(key, bytes.data(), total, no_tag);
-            }
+                if (total > bytes[slot].size()) bytes[slot].resize(2 * total);
+                write(row, bytes[slot].data());
+                return Message{bytes[slot].data(), total};
+            });
         });
     }
 

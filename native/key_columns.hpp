@@ -1,5 +1,4 @@
-// From columns of text, bytes or wide integers to fingerprints. A column checks its buffers when it is constructed;
-// column(i) is then the fingerprint of key i.
+// From columns of text, bytes or wide integers to fingerprints. A column checks its buffers when it is constructed.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,14 +7,14 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "key_batch.hpp"
 #include "keys.hpp"
-#include "parallel.hpp"
 
 namespace sparsedp {
 
 // An Arrow (large_)string or (large_)binary column: offsets and one run of bytes.
 template <typename Offset>
-class OffsetColumn {
+class OffsetColumn final : public KeyBatch {
    public:
     OffsetColumn(SipKey key, Span<const Offset> offsets, Span<const uint8_t> data, int tag)
         : key_(key), tag_(tag), offsets_(offsets.data), data_(data.data), size_(offsets.size - 1) {
@@ -25,9 +24,11 @@ class OffsetColumn {
         for (size_t i = 0; i < size_; ++i) require(offsets[i] <= offsets[i + 1], "offsets must not decrease");
     }
 
-    size_t size() const { return size_; }
-    uint64_t operator()(size_t i) const {
-        return siphash(key_, data_ + offsets_[i], static_cast<size_t>(offsets_[i + 1] - offsets_[i]), tag_);
+    size_t size() const override { return size_; }
+    void ids(size_t begin, size_t count, uint64_t* out) const override {
+        hash_messages(key_, tag_, begin, count, out, [this](size_t i, size_t) {
+            return Message{data_ + offsets_[i], static_cast<size_t>(offsets_[i + 1] - offsets_[i])};
+        });
     }
 
    private:
@@ -40,7 +41,7 @@ class OffsetColumn {
 
 // An Arrow string_view or binary_view column: 16 bytes for each key, which hold the key if it has at most 12 bytes, and
 // otherwise its length, its first four bytes, and its buffer and the position there.
-class ViewColumn {
+class ViewColumn final : public KeyBatch {
    public:
     ViewColumn(SipKey key, Span<const uint8_t> views, std::vector<Span<const uint8_t>> buffers, KeyTag tag)
         : key_(key), tag_(tag), views_(views.data), size_(views.size / 16), buffers_(std::move(buffers)) {
@@ -56,12 +57,15 @@ class ViewColumn {
         }
     }
 
-    size_t size() const { return size_; }
-    uint64_t operator()(size_t i) const {
-        const int32_t length = field(i, 0);
-        const uint8_t* bytes = length <= most_inside ? views_ + 16 * i + 4
-                                                     : buffers_[static_cast<size_t>(field(i, 8))].data + field(i, 12);
-        return siphash(key_, bytes, static_cast<size_t>(length), tag_);
+    size_t size() const override { return size_; }
+    void ids(size_t begin, size_t count, uint64_t* out) const override {
+        hash_messages(key_, tag_, begin, count, out, [this](size_t i, size_t) {
+            const int32_t length = field(i, 0);
+            const uint8_t* bytes = length <= most_inside
+                                       ? views_ + 16 * i + 4
+                                       : buffers_[static_cast<size_t>(field(i, 8))].data + field(i, 12);
+            return Message{bytes, static_cast<size_t>(length)};
+        });
     }
 
    private:
@@ -117,16 +121,18 @@ size_t without_trailing_zeros(const T* elements, size_t count) {
 }
 
 // NumPy bytes of a fixed width: keys end before their trailing zeros.
-class FixedBytesColumn {
+class FixedBytesColumn final : public KeyBatch {
    public:
     FixedBytesColumn(SipKey key, Span<const uint8_t> data, size_t width) : key_(key), data_(data), width_(width) {
         require(width >= 1 && data.size % width == 0, "every key has the same width");
     }
 
-    size_t size() const { return data_.size / width_; }
-    uint64_t operator()(size_t i) const {
-        const uint8_t* bytes = data_.data + i * width_;
-        return siphash(key_, bytes, without_trailing_zeros(bytes, width_), bytes_tag);
+    size_t size() const override { return data_.size / width_; }
+    void ids(size_t begin, size_t count, uint64_t* out) const override {
+        hash_messages(key_, bytes_tag, begin, count, out, [this](size_t i, size_t) {
+            const uint8_t* bytes = data_.data + i * width_;
+            return Message{bytes, without_trailing_zeros(bytes, width_)};
+        });
     }
 
    private:
@@ -136,13 +142,13 @@ class FixedBytesColumn {
 };
 
 // NumPy strings of a fixed width in UCS-4, which also end before their trailing zeros.
-class FixedTextColumn {
+class FixedTextColumn final : public KeyBatch {
    public:
     FixedTextColumn(SipKey key, Span<const uint32_t> data, size_t width) : key_(key), data_(data), width_(width) {
         require(width >= 1 && data.size % width == 0, "every key has the same width");
     }
 
-    size_t size() const { return data_.size / width_; }
+    size_t size() const override { return data_.size / width_; }
 
     // The position of the first key that is not valid Unicode, or otherwise the number of keys.
     size_t first_invalid() const {
@@ -151,15 +157,13 @@ class FixedTextColumn {
         return size();
     }
 
-    // The fingerprints of keys that are all valid.
-    void hash_all(uint64_t* out) const {
-        parallel_for(size(), size_t{1} << 15, [&](size_t begin, size_t end) {
-            std::vector<uint8_t> utf8(4 * width_);
-            for (size_t i = begin; i < end; ++i) {
-                const uint32_t* letters = data_.data + i * width_;
-                const size_t length = encode_utf8(letters, without_trailing_zeros(letters, width_), utf8.data());
-                out[i] = siphash(key_, utf8.data(), length, text_tag);
-            }
+    // Of keys that are all valid.
+    void ids(size_t begin, size_t count, uint64_t* out) const override {
+        std::vector<uint8_t> utf8(4 * width_ * messages_at_once);
+        hash_messages(key_, text_tag, begin, count, out, [this, &utf8](size_t i, size_t slot) {
+            const uint32_t* letters = data_.data + i * width_;
+            uint8_t* bytes = utf8.data() + slot * 4 * width_;
+            return Message{bytes, encode_utf8(letters, without_trailing_zeros(letters, width_), bytes)};
         });
     }
 

@@ -9,12 +9,17 @@ namespace sparsedp {
 
 enum KeyTag : uint8_t { text_tag = 's', bytes_tag = 'b', integer_tag = 'i', large_integer_tag = 'u' };
 
+// The second word of an integer's message: its tag, and the number of bytes.
+inline uint64_t last_word(KeyTag tag) { return static_cast<uint64_t>(tag) | uint64_t{9} << 56; }
+
 inline uint64_t hash_integer(SipKey key, uint64_t bits, KeyTag tag) {
     // Eight little-endian bytes and the tag, written out: one whole block and one last block.
     SipHash24 state(key);
     state.absorb(bits);
-    state.absorb(static_cast<uint64_t>(tag) | uint64_t{9} << 56);
-    return state.finish();
+    state.absorb(last_word(tag));
+    uint64_t out;
+    state.finish(out);
+    return out;
 }
 
 inline uint64_t hash_signed(SipKey key, int64_t value) {

@@ -60,7 +60,13 @@ std::pair<Out<int64_t>, Out<uint8_t>> encode_composite(nb::bytes tags, std::vect
 
 // The fingerprints of canonical bytes.
 Out<uint64_t> hash_encoded(uint64_t k0, uint64_t k1, In<int64_t> offsets, In<uint8_t> data) {
-    return map<uint64_t>(OffsetColumn<int64_t>({k0, k1}, span(offsets), span(data), no_tag));
+    const OffsetColumn<int64_t> column({k0, k1}, span(offsets), span(data), no_tag);
+    auto out = uninitialised<uint64_t>(column.size());
+    {
+        Unlocked unlocked;
+        column.all_ids(out.get());
+    }
+    return own(std::move(out), column.size());
 }
 
 }  // namespace

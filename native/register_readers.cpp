@@ -1,7 +1,13 @@
 // Bindings of the lookups: a table, and readers of blocks and of slots that share it.
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <limits>
+#include <tuple>
+
 #include "bindings.hpp"
+#include "key_objects.hpp"
+#include "keys_object.hpp"
 #include "readers.hpp"
 #include "sources.hpp"
 
@@ -47,70 +53,110 @@ std::vector<const TableIndex*> indices(nb::list tables, std::vector<nb::object>&
     return result;
 }
 
-template <typename Source>
-Out<double> read_all(const Reader<Source>& reader, const In<uint64_t>& ids) {
-    const size_t count = ids.size();
-    auto out = uninitialised<double>(count);
-    {
-        Unlocked unlocked;
-        reader.read(span(ids), out.get());
-    }
-    return own(std::move(out), count);
-}
-
-class TableReader {
+// What Python sees of all readers.
+class AnyReader {
    public:
-    TableReader(nb::list tables, bool hashed, double factor, double offset, double answer)
-        : reader_(NoSource({hashed, 0, 0}, tables.size(), answer), indices(tables, kept_), {factor, offset}) {}
+    AnyReader() = default;
+    AnyReader(const AnyReader&) = delete;
+    AnyReader& operator=(const AnyReader&) = delete;
+    virtual ~AnyReader() = default;
 
-    Out<double> read(In<uint64_t> ids) const { return read_all(reader_, ids); }
-    double read_one(uint64_t id) const { return reader_.read_one(id); }
+    virtual double read_one(uint64_t id) const = 0;
+    virtual void read_batch(const KeyBatch& keys, double* out) const = 0;
+
+    Out<double> read(In<uint64_t> ids) const { return read_all(KnownIds(span(ids))); }
+    Out<double> read_keys(const Keys& keys) const { return read_all(keys.batch()); }
+
+   private:
+    Out<double> read_all(const KeyBatch& keys) const {
+        const size_t count = keys.size();
+        auto out = uninitialised<double>(count);
+        {
+            Unlocked unlocked;
+            read_batch(keys, out.get());
+        }
+        return own(std::move(out), count);
+    }
+};
+
+template <typename Source>
+class ReaderOf : public AnyReader {
+   public:
+    double read_one(uint64_t id) const override { return reader_.read_one(id); }
+    void read_batch(const KeyBatch& keys, double* out) const override { reader_.read(keys, out); }
+
+   protected:
+    ReaderOf(Source source, nb::list tables, StoredAs stored_as)
+        : reader_(std::move(source), indices(tables, kept_), stored_as) {}
 
    private:
     std::vector<nb::object> kept_;
-    Reader<NoSource> reader_;
+    Reader<Source> reader_;
 };
 
-class BlockReader {
+using Scale = std::tuple<double, double, double>;  // low, high, step
+
+StoredAs stored_as(double factor, double offset, const Scale& scale) {
+    return {factor, offset, std::get<0>(scale), std::get<1>(scale), std::get<2>(scale)};
+}
+
+class TableReader : public ReaderOf<NoSource> {
+   public:
+    TableReader(nb::list tables, bool hashed, double factor, double offset, double answer, Scale scale)
+        : ReaderOf(NoSource({hashed, 0, 0}, tables.size(), answer), tables, stored_as(factor, offset, scale)) {}
+};
+
+class BlockReader : public ReaderOf<BlockSource> {
    public:
     BlockReader(nb::list tables, std::vector<In<uint64_t>> blocks, InMatrix<uint32_t> shape, uint64_t total,
                 bool hashed, uint64_t seed0, uint64_t seed1, uint64_t row_seed, In<double> values, double factor,
-                double offset)
-        : blocks_(std::move(blocks)),
-          values_(values),
-          reader_({block_layout(matrix(shape), total), {hashed, seed0, seed1}, row_seed, spans(blocks_), span(values_)},
-                  indices(tables, kept_), {factor, offset}) {}
-
-    Out<double> read(In<uint64_t> ids) const { return read_all(reader_, ids); }
-    double read_one(uint64_t id) const { return reader_.read_one(id); }
+                double offset, Scale scale)
+        : ReaderOf({block_layout(matrix(shape), total), {hashed, seed0, seed1}, row_seed, spans(blocks), span(values)},
+                   tables, stored_as(factor, offset, scale)),
+          blocks_(std::move(blocks)),
+          values_(values) {}
 
    private:
     std::vector<In<uint64_t>> blocks_;
     In<double> values_;
-    std::vector<nb::object> kept_;
-    Reader<BlockSource> reader_;
 };
 
-class SlotReader {
+class SlotReader : public ReaderOf<SlotSource> {
    public:
     SlotReader(nb::list tables, std::vector<In<uint8_t>> packed, std::vector<In<uint64_t>> seeds, bool hashed,
-               size_t width, size_t slots, uint64_t segment, In<uint64_t> lasts, In<double> values)
-        : packed_(std::move(packed)),
+               size_t width, size_t slots, uint64_t segment, In<uint64_t> lasts, In<double> values, Scale scale)
+        : ReaderOf({{hashed, 0, 0}, spans(packed), spans(seeds), width, slots, segment, span(lasts), span(values)},
+                   tables, stored_as(1, 0, scale)),
+          packed_(std::move(packed)),
           lasts_(lasts),
-          values_(values),
-          reader_({{hashed, 0, 0}, spans(packed_), spans(seeds), width, slots, segment, span(lasts_), span(values_)},
-                  indices(tables, kept_), {1, 0}) {}
-
-    Out<double> read(In<uint64_t> ids) const { return read_all(reader_, ids); }
-    double read_one(uint64_t id) const { return reader_.read_one(id); }
+          values_(values) {}
 
    private:
     std::vector<In<uint8_t>> packed_;
     In<uint64_t> lasts_;
     In<double> values_;
-    std::vector<nb::object> kept_;
-    Reader<SlotSource> reader_;
 };
+
+// Answers one key after the other with a single call from Python.
+class Single {
+   public:
+    Single(const AnyReader& reader, uint64_t k0, uint64_t k1, const char* kind)
+        : reader_(&reader), key_{k0, k1}, kind_(kind_named(kind)) {}
+
+    // None if it is not a key of this kind: the caller explains.
+    nb::object operator()(nb::handle key) const {
+        uint64_t id;
+        if (!hash_one(key_, key.ptr(), kind_, &id)) return nb::none();
+        return nb::float_(reader_->read_one(id));
+    }
+
+   private:
+    const AnyReader* reader_;
+    SipKey key_;
+    KeyKind kind_;
+};
+
+const Scale plain{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), 1};
 
 }  // namespace
 
@@ -119,26 +165,28 @@ void register_readers(nb::module_& m) {
     nb::class_<Table>(m, "Table")
         .def(nb::init<In<uint64_t>, In<int64_t>>(), nb::arg("ids"), nb::arg("values"))
         .def("find", &Table::find, nb::arg("ids"));
-    nb::class_<TableReader>(m, "TableReader")
-        .def(nb::init<nb::list, bool, double, double, double>(), nb::arg("tables"), nb::arg("hashed"),
-             nb::arg("factor"), nb::arg("offset"), nb::arg("answer"))
-        .def("read", &TableReader::read, nb::arg("ids"))
-        .def("read_one", &TableReader::read_one, nb::arg("id"));
-    nb::class_<BlockReader>(m, "BlockReader")
+    nb::class_<AnyReader>(m, "Reader")
+        .def("read", &AnyReader::read, nb::arg("keys"))
+        .def("read", &AnyReader::read_keys, nb::arg("keys"))
+        .def("read_one", &AnyReader::read_one, nb::arg("id"));
+    nb::class_<TableReader, AnyReader>(m, "TableReader")
+        .def(nb::init<nb::list, bool, double, double, double, Scale>(), nb::arg("tables"), nb::arg("hashed"),
+             nb::arg("factor"), nb::arg("offset"), nb::arg("answer"), nb::arg("scale") = plain);
+    nb::class_<BlockReader, AnyReader>(m, "BlockReader")
         .def(nb::init<nb::list, std::vector<In<uint64_t>>, InMatrix<uint32_t>, uint64_t, bool, uint64_t, uint64_t,
-                      uint64_t, In<double>, double, double>(),
+                      uint64_t, In<double>, double, double, Scale>(),
              nb::arg("tables"), nb::arg("parts"), nb::arg("shape"), nb::arg("blocks"), nb::arg("hashed"),
              nb::arg("seed0"), nb::arg("seed1"), nb::arg("row_seed"), nb::arg("values"), nb::arg("factor"),
-             nb::arg("offset"))
-        .def("read", &BlockReader::read, nb::arg("ids"))
-        .def("read_one", &BlockReader::read_one, nb::arg("id"));
-    nb::class_<SlotReader>(m, "SlotReader")
+             nb::arg("offset"), nb::arg("scale") = plain);
+    nb::class_<SlotReader, AnyReader>(m, "SlotReader")
         .def(nb::init<nb::list, std::vector<In<uint8_t>>, std::vector<In<uint64_t>>, bool, size_t, size_t, uint64_t,
-                      In<uint64_t>, In<double>>(),
+                      In<uint64_t>, In<double>, Scale>(),
              nb::arg("tables"), nb::arg("packed"), nb::arg("seeds"), nb::arg("hashed"), nb::arg("width"),
-             nb::arg("slots"), nb::arg("segment"), nb::arg("lasts"), nb::arg("values"))
-        .def("read", &SlotReader::read, nb::arg("ids"))
-        .def("read_one", &SlotReader::read_one, nb::arg("id"));
+             nb::arg("slots"), nb::arg("segment"), nb::arg("lasts"), nb::arg("values"), nb::arg("scale") = plain);
+    nb::class_<Single>(m, "Single")
+        .def(nb::init<const AnyReader&, uint64_t, uint64_t, const char*>(), nb::arg("reader"), nb::arg("k0"),
+             nb::arg("k1"), nb::arg("kind"), nb::keep_alive<1, 2>())
+        .def("__call__", &Single::operator(), nb::arg("key").none());
 }
 
 }  // namespace sparsedp::bindings

@@ -7,6 +7,7 @@
 
 #include "arrays.hpp"
 #include "siphash.hpp"
+#include "siphash_lanes.hpp"
 #include "universal.hpp"
 
 namespace sparsedp {
@@ -27,6 +28,18 @@ struct SlotHash {
         }
     }
 
+    // The slots of up to `most_ids` ids: slot j of ids[i] is out[j][i].
+    template <size_t most_ids>
+    void of_many(const uint64_t* ids, size_t count, uint64_t (*out)[most_ids]) const {
+        uint64_t bits[2][most_ids];
+        uint64_t* const halves[2] = {bits[0], bits[1]};
+        for (size_t j = 0; j < slots; j += 4) {
+            widest_sip().wide(key, ids, count, last_word(j), slots - j > 2 ? 2 : 1, halves);
+            for (size_t s = j; s < std::min(j + 4, slots); ++s)
+                for (size_t i = 0; i < count; ++i) out[s][i] = slot(s, bits[(s - j) / 2][i]);
+        }
+    }
+
     // Slots j and j + 1, for an even j; only slot j if it is the last.
     void pair(uint64_t id, size_t j, uint64_t* out) const {
         uint64_t bits[2];
@@ -36,10 +49,13 @@ struct SlotHash {
     }
 
    private:
+    static uint64_t last_word(size_t first) { return first | uint64_t{9} << 56; }
+
     void bits_of(uint64_t id, size_t first, uint64_t* out, int words) const {
-        SipHash24 state = SipHash24::wide(key);
+        SipHash24 state(key);
+        state.make_wide();
         state.absorb(id);
-        state.absorb(first | uint64_t{9} << 56);
+        state.absorb(last_word(first));
         state.finish_wide(out, words);
     }
 

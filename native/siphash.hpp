@@ -2,8 +2,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "arrays.hpp"
+#include "lanes.hpp"
 
 namespace sparsedp {
 
@@ -11,94 +13,133 @@ struct SipKey {
     uint64_t k0, k1;
 };
 
-class SipHash24 {
+// The states of as many messages as there are lanes.
+template <size_t lanes>
+class SipState {
    public:
-    explicit SipHash24(SipKey key)
-        : v0(key.k0 ^ 0x736f6d6570736575ULL),
-          v1(key.k1 ^ 0x646f72616e646f6dULL),
-          v2(key.k0 ^ 0x6c7967656e657261ULL),
-          v3(key.k1 ^ 0x7465646279746573ULL) {}
+    using Word = typename Lanes<lanes>::Words;
 
-    void absorb(uint64_t block) {
+    SPARSEDP_INLINE explicit SipState(SipKey key) {
+        spread<lanes>(key.k0 ^ 0x736f6d6570736575ULL, v0);
+        spread<lanes>(key.k1 ^ 0x646f72616e646f6dULL, v1);
+        spread<lanes>(key.k0 ^ 0x6c7967656e657261ULL, v2);
+        spread<lanes>(key.k1 ^ 0x7465646279746573ULL, v3);
+    }
+
+    // The variant with 128 bits of output, in two words, has a different initial state.
+    SPARSEDP_INLINE void make_wide() { v1 ^= 0xee; }
+
+    SPARSEDP_INLINE void absorb(const Word& block) {
         v3 ^= block;
         round();
         round();
         v0 ^= block;
     }
 
-    uint64_t finish() {
+    SPARSEDP_INLINE void finish(Word& out) {
         v2 ^= 0xff;
-        round();
-        round();
-        round();
-        round();
-        return v0 ^ v1 ^ v2 ^ v3;
+        finish_rounds(out);
     }
 
-    // The variant with 128 bits of output, in two words. Its initial state has a different `v1`: see `wide`.
-    static SipHash24 wide(SipKey key) {
-        SipHash24 state(key);
-        state.v1 ^= 0xee;
-        return state;
-    }
-
-    void finish_wide(uint64_t* out, int words) {
+    SPARSEDP_INLINE void finish_wide(Word* out, int words) {
         v2 ^= 0xee;
-        for (int half = 0; half < words; ++half) {
-            if (half == 1) v1 ^= 0xdd;
-            round();
-            round();
-            round();
-            round();
-            out[half] = v0 ^ v1 ^ v2 ^ v3;
-        }
+        finish_rounds(out[0]);
+        if (words == 1) return;
+        v1 ^= 0xdd;
+        finish_rounds(out[1]);
+    }
+
+    // Takes the state of another where the bits of `where` are set.
+    SPARSEDP_INLINE void take(const SipState& other, const Word& where) {
+        v0 = (other.v0 & where) | (v0 & ~where);
+        v1 = (other.v1 & where) | (v1 & ~where);
+        v2 = (other.v2 & where) | (v2 & ~where);
+        v3 = (other.v3 & where) | (v3 & ~where);
     }
 
    private:
-    static uint64_t rotate(uint64_t x, int b) { return x << b | x >> (64 - b); }
-
-    void round() {
+    SPARSEDP_INLINE void round() {
         // clang-format off: a line for each step of the paper's figure
-        v0 += v1; v1 = rotate(v1, 13); v1 ^= v0; v0 = rotate(v0, 32);
-        v2 += v3; v3 = rotate(v3, 16); v3 ^= v2;
-        v0 += v3; v3 = rotate(v3, 21); v3 ^= v0;
-        v2 += v1; v1 = rotate(v1, 17); v1 ^= v2; v2 = rotate(v2, 32);
+        v0 += v1; rotate<lanes, 13>(v1); v1 ^= v0; rotate<lanes, 32>(v0);
+        v2 += v3; rotate<lanes, 16>(v3); v3 ^= v2;
+        v0 += v3; rotate<lanes, 21>(v3); v3 ^= v0;
+        v2 += v1; rotate<lanes, 17>(v1); v1 ^= v2; rotate<lanes, 32>(v2);
         // clang-format on
     }
 
-    uint64_t v0, v1, v2, v3;
+    SPARSEDP_INLINE void finish_rounds(Word& out) {
+        round();
+        round();
+        round();
+        round();
+        out = v0 ^ v1 ^ v2 ^ v3;
+    }
+
+    Word v0, v1, v2, v3;
 };
 
-inline uint64_t load_little_endian(const uint8_t* bytes, size_t count) {
-    uint64_t word = 0;
-    for (size_t i = 0; i < count; ++i) word |= static_cast<uint64_t>(bytes[i]) << (8 * i);
+using SipHash24 = SipState<1>;
+
+inline uint64_t load_eight(const uint8_t* bytes) {
+    uint64_t word;
+    std::memcpy(&word, bytes, 8);
     return word;
+}
+
+// The last `count` < 8 bytes of a message, which end before `end`; `length` bytes before it may be read.
+inline uint64_t load_last(const uint8_t* end, size_t count, size_t length) {
+    if (count == 0) return 0;
+    if (length >= 8) return load_eight(end - 8) >> (64 - 8 * count);
+    const uint8_t* bytes = end - count;
+    if (count < 4)
+        return bytes[0] | static_cast<uint64_t>(bytes[count / 2]) << (count / 2 * 8) |
+               static_cast<uint64_t>(bytes[count - 1]) << (8 * (count - 1));
+    uint32_t low, high;
+    std::memcpy(&low, bytes, 4);
+    std::memcpy(&high, end - 4, 4);
+    return low | static_cast<uint64_t>(high) << (8 * (count - 4));
 }
 
 inline SipKey sip_key(Span<const uint8_t> bytes) {
     require(bytes.size == 16, "a SipHash key has 16 bytes");
-    return {load_little_endian(bytes.data, 8), load_little_endian(bytes.data + 8, 8)};
+    return {load_eight(bytes.data), load_eight(bytes.data + 8)};
 }
 
 constexpr int no_tag = -1;
 
-// `tag` is appended to the message as one more byte; `no_tag` appends nothing (the published function).
+// A message and how it ends: `tag` is appended as one more byte; `no_tag` appends nothing (the published function). The
+// words that SipHash absorbs are those of the bytes, and then one with the number of bytes in its highest byte.
+struct Message {
+    const uint8_t* bytes;
+    size_t length;
+
+    size_t words(int tag) const { return (length + (tag >= 0 ? 1 : 0)) / 8 + 1; }
+
+    // Hands the words to absorb(word), one after the other.
+    template <typename Absorb>
+    SPARSEDP_INLINE void each_word(int tag, Absorb absorb) const {
+        const size_t rest = length % 8, whole = length - rest;
+        for (size_t i = 0; i < whole; i += 8) absorb(load_eight(bytes + i));
+        uint64_t last = load_last(bytes + length, rest, length);
+        size_t total = length;
+        if (tag >= 0) {
+            last |= static_cast<uint64_t>(tag) << (8 * rest);
+            ++total;
+            if (rest == 7) {
+                absorb(last);
+                last = 0;
+            }
+        }
+        absorb(last | static_cast<uint64_t>(total & 0xff) << 56);
+    }
+};
+
 inline uint64_t siphash(SipKey key, const uint8_t* bytes, size_t length, int tag) {
     SipHash24 state(key);
-    const size_t whole = length / 8 * 8;
-    for (size_t i = 0; i < whole; i += 8) state.absorb(load_little_endian(bytes + i, 8));
-    uint64_t last = load_little_endian(bytes + whole, length - whole);
-    size_t total = length;
-    if (tag >= 0) {
-        last |= static_cast<uint64_t>(tag) << (8 * (length - whole));
-        ++total;
-        if (total % 8 == 0) {
-            state.absorb(last);
-            last = 0;
-        }
-    }
-    state.absorb(last | static_cast<uint64_t>(total & 0xff) << 56);
-    return state.finish();
+    Message{bytes, length}.each_word(tag, [&](uint64_t word) { state.absorb(word); });
+    uint64_t out;
+    state.finish(out);
+    return out;
 }
 
 }  // namespace sparsedp

@@ -1,5 +1,6 @@
 // What readers have besides tables: noisy symbols in blocks, slots of linear systems, or nothing.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,13 +17,15 @@ namespace sparsedp {
 // Part p of a release holds the placements whose product with the number of parts has p as its high word.
 inline size_t part_of(uint64_t placement, uint64_t parts) { return static_cast<size_t>(block_of(placement, parts)); }
 
+// Readers ask for keys in groups of at most so many.
+constexpr size_t most_of_group = 32;
+
 // Noisy symbols in cache-line blocks; the pattern of a key's symbols has a value in a table of all patterns.
 class BlockSource {
    public:
-    struct Place {
-        uint64_t placement;
-        const uint8_t* block;
-        size_t part;
+    struct Places {
+        uint64_t placements[most_of_group];
+        const uint8_t* blocks[most_of_group];
     };
 
     BlockSource(const BlockLayout& layout, Placement place, uint64_t row_seed,
@@ -40,19 +43,33 @@ class BlockSource {
     }
 
     size_t parts() const { return parts_; }
-    Place locate(uint64_t id) const {
-        const uint64_t placement = place_(id);
-        const size_t part = part_of(placement, parts_);
-        const uint8_t* block = bases_[part] + block_of(placement, layout_.blocks) * block_bytes;
-        __builtin_prefetch(block);
-        return {placement, block, part};
+    size_t part(uint64_t id) const { return part_of(place_(id), parts_); }
+
+    void locate(const uint64_t* ids, size_t count, Places& out) const {
+        for (size_t i = 0; i < count; ++i) out.placements[i] = place_(ids[i]);
     }
-    size_t part(const Place& at) const { return at.part; }
-    double read(const Place& at) const {
-        return values_[read_pattern(layout_, at.block, row_bits(at.placement, row_seed_))];
+
+    void fetch(Places& places, size_t i) const {
+        const uint64_t placement = places.placements[i];
+        const uint8_t* base = bases_[parts_ == 1 ? 0 : part_of(placement, parts_)];
+        places.blocks[i] = base + block_of(placement, layout_.blocks) * block_bytes;
+        __builtin_prefetch(places.blocks[i]);
+    }
+
+    double read(const Places& places, size_t i) const {
+        return values_[pattern(places.blocks[i], row_bits(places.placements[i], row_seed_))];
     }
 
    private:
+    uint32_t pattern(const uint8_t* block, uint64_t row_choice) const {
+        switch (layout_.levels) {
+            case 1: return read_pattern<1>(layout_, block, row_choice);
+            case 2: return read_pattern<2>(layout_, block, row_choice);
+            case 3: return read_pattern<3>(layout_, block, row_choice);
+            default: return read_pattern<most_levels>(layout_, block, row_choice);
+        }
+    }
+
     BlockLayout layout_;
     Placement place_;
     uint64_t row_seed_, parts_;
@@ -63,18 +80,17 @@ class BlockSource {
 // Only the table: every key that is not stored has the same answer.
 class NoSource {
    public:
-    struct Place {
-        size_t part;
-    };
+    struct Places {};
 
     NoSource(Placement place, uint64_t parts, double answer) : place_(place), parts_(parts), answer_(answer) {
         require(parts >= 1, "there must be a table");
     }
 
     size_t parts() const { return parts_; }
-    Place locate(uint64_t id) const { return {parts_ == 1 ? 0 : part_of(place_(id), parts_)}; }
-    size_t part(const Place& at) const { return at.part; }
-    double read(const Place&) const { return answer_; }
+    size_t part(uint64_t id) const { return part_of(place_(id), parts_); }
+    void locate(const uint64_t*, size_t, Places&) const {}
+    void fetch(Places&, size_t) const {}
+    double read(const Places&, size_t) const { return answer_; }
 
    private:
     Placement place_;
@@ -85,9 +101,9 @@ class NoSource {
 // A linear system in each part; the XOR of a key's slots falls into a bucket that has a value.
 class SlotSource {
    public:
-    struct Place {
-        size_t part;
-        uint64_t at[most_slots];
+    struct Places {
+        uint64_t slots[most_slots][most_of_group];
+        const uint8_t* packed[most_of_group];
     };
 
     SlotSource(Placement place, const std::vector<Span<const uint8_t>>& packed,
@@ -101,24 +117,39 @@ class SlotSource {
           values_(values.data) {}
 
     size_t parts() const { return systems_.size(); }
-    Place locate(uint64_t id) const {
-        Place found;
-        found.part = systems_.size() == 1 ? 0 : part_of(place_(id), systems_.size());
-        const System& system = systems_[found.part];
-        system.hash(id, found.at);
-        for (size_t j = 0; j < slots_; ++j) __builtin_prefetch(system.packed + found.at[j] * width_);
-        return found;
-    }
-    size_t part(const Place& found) const { return found.part; }
-    double read(const Place& found) const {
-        const uint8_t* packed = systems_[found.part].packed;
-        uint64_t sum = 0;
-        for (size_t j = 0; j < slots_; ++j) {
-            uint64_t word;
-            std::memcpy(&word, packed + found.at[j] * width_, 8);
-            sum ^= word;
+    size_t part(uint64_t id) const { return part_of(place_(id), systems_.size()); }
+
+    void locate(const uint64_t* ids, size_t count, Places& out) const {
+        if (systems_.size() == 1) {
+            systems_[0].hash.of_many(ids, count, out.slots);
+            std::fill(out.packed, out.packed + count, systems_[0].packed);
+            return;
         }
-        return values_[buckets_(sum)];
+        for (size_t i = 0; i < count; ++i) {
+            const System& system = systems_[part(ids[i])];
+            uint64_t slots[most_slots];
+            system.hash(ids[i], slots);
+            for (size_t j = 0; j < slots_; ++j) out.slots[j][i] = slots[j];
+            out.packed[i] = system.packed;
+        }
+    }
+
+    void fetch(const Places& places, size_t i) const {
+        for (size_t j = 0; j < slots_; ++j) {
+            const uint8_t* slot = places.packed[i] + places.slots[j][i] * width_;
+            __builtin_prefetch(slot);
+            if ((width_ & (width_ - 1)) != 0) __builtin_prefetch(slot + 7);
+        }
+    }
+
+    // No more bytes than a slot has, if there is such a word: the next ones may be in a cache line that nobody fetched.
+    double read(const Places& places, size_t i) const {
+        switch (width_) {
+            case 1: return read_as<uint8_t>(places, i);
+            case 2: return read_as<uint16_t>(places, i);
+            case 4: return read_as<uint32_t>(places, i);
+            default: return read_as<uint64_t>(places, i);
+        }
     }
 
    private:
@@ -126,6 +157,17 @@ class SlotSource {
         SlotHash hash;
         const uint8_t* packed;
     };
+
+    template <typename Slot>
+    double read_as(const Places& places, size_t i) const {
+        Slot sum = 0;
+        for (size_t j = 0; j < slots_; ++j) {
+            Slot slot;
+            std::memcpy(&slot, places.packed[i] + places.slots[j][i] * width_, sizeof slot);
+            sum = static_cast<Slot>(sum ^ slot);
+        }
+        return values_[buckets_(sum)];
+    }
 
     static std::vector<System> checked(const std::vector<Span<const uint8_t>>& packed,
                                        const std::vector<Span<const uint64_t>>& seeds, size_t width, size_t slots,

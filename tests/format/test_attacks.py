@@ -17,6 +17,7 @@ from forged_files import FILES, changed, load, replaced
 from fuzz.forging import NASTY, join, leaves, sealed, split
 from releases import answers
 from sparsedp import FormatError
+from sparsedp.format import guarantee
 from sparsedp.format.container import LARGEST_HEADER
 
 Measured = Callable[..., None]
@@ -127,3 +128,19 @@ def test_an_unsorted_table_is_refused_at_its_first_use(contents: dict[str, bytes
 def test_other_files_are_no_releases(content: bytes, path: Path) -> None:
     with pytest.raises(FormatError, match="not a sparsedp release"):
         load(path, content)
+
+
+def test_only_a_plan_that_is_the_same_in_everything_is_not_checked_again(
+    contents: dict[str, bytes], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[object] = []
+    check = guarantee.check_guarantee
+    monkeypatch.setattr(guarantee, "_kept", {})
+    monkeypatch.setattr(guarantee, "check_guarantee", lambda plan, stated: [checked.append(plan), check(plan, stated)])
+    for name in ("tight-alp", "retrieval", "tight-alp"):
+        load(path, contents[name])
+    assert len(checked) == 2
+    entries, description, data = split(contents["tight-alp"])
+    with pytest.raises(FormatError, match="states epsilon"):
+        load(path, join(entries, {**description, "epsilon": description["epsilon"] / 2}, data))
+    assert len(checked) == 3

@@ -10,7 +10,7 @@ import pytest
 
 from fuzz import command_line
 from fuzz.targets import TARGETS, MutateBytes, findings
-from sparsedp.format import description
+from sparsedp.format import guarantee
 from sparsedp.keys import arrow
 
 
@@ -51,13 +51,14 @@ def test_findings_have_a_target() -> None:
 
 
 def test_an_exception_of_another_type_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "_check_guarantee", lambda plan, description: {}[plan])
+    monkeypatch.setattr(guarantee, "_kept", {})
+    monkeypatch.setattr(guarantee, "check_guarantee", lambda plan, description: {}[plan])
     with pytest.raises(KeyError):
         TARGETS["release_files"].check(next(TARGETS["release_files"].seeds()))
 
 
 def test_other_ids_for_the_same_keys_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "key_ids", lambda space, keys: space.ids(["x"] * len(keys)))
+    monkeypatch.setattr(arrow, "key_batch", lambda space, keys: space.ids(["x"] * len(keys)))
     with pytest.raises(AssertionError, match="arrow string"):
         TARGETS["key_encoding"].check(bytes([0, 2, 3]) + b"abc" + bytes([1]) + b"d")
 

@@ -208,3 +208,33 @@ def test_a_key_that_cannot_be_is_refused_in_lookups_too(mechanism: str) -> None:
         release["a"]
     with pytest.raises(KeyTypeError, match=r"use release\[key\]"):
         release.lookup("a")
+
+
+HASHED_KEYS: dict[str, list[Any]] = {
+    "integers": [-5, 0, 7, 2**63 - 1],
+    "large integers": [1, 2**63, 2**64 - 1],
+    "text": ["", "a", "naïve", "a longer text that takes several words"],
+    "bytes": [b"", b"\x00", b"abcdefgh", b"a longer text that takes several words"],
+}
+
+
+@pytest.mark.parametrize("mechanism", ["tight-alp", "retrieval", "stability", "threshold-alp"])
+@pytest.mark.parametrize("kind", HASHED_KEYS)
+def test_one_hashed_key_is_answered_as_in_a_batch(mechanism: str, kind: str) -> None:
+    keys, delta = HASHED_KEYS[kind], 0.0 if mechanism in ("tight-alp", "threshold-alp") else 1e-6
+    for signed, step in ((False, None), (True, 0.25)):
+        with reproducible_for_tests(3):
+            release = sparsedp.release(
+                {key: 3.0 * at for at, key in enumerate(keys)},
+                epsilon=2.0,
+                delta=delta,
+                mechanism=mechanism,
+                nonzero=10,
+                upper=6.0,
+                signed=signed,
+                step=step,
+            )
+        assert [release[key] for key in keys] == release.lookup(keys).tolist()
+        for other in (3.5, None, True, object(), "text" if kind != "text" else b"bytes"):
+            with pytest.raises(KeyTypeError):
+                release[other]  # type: ignore[index]

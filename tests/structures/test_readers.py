@@ -146,3 +146,30 @@ def test_readers_refuse_what_does_not_fit() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             system.reader([table], [slots], [seed], True, np.array(lasts, np.uint64), np.zeros(values))
+
+
+def test_stored_values_are_cut_and_scaled() -> None:
+    table = _native.Table(np.array([1, 2, 3], np.uint64), np.array([-5, 4, 90]))
+    reader = _native.TableReader([table], True, 2.0, 1.0, -7.0, (0.0, 50.0, 0.5))
+    assert reader.read(np.array([1, 2, 3, 4], np.uint64)).tolist() == [0.0, 4.5, 25.0, -7.0]
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 65, 1000, 70_000])
+@pytest.mark.usefixtures("threads")
+def test_keys_are_answered_like_their_ids(count: int) -> None:
+    keys = _native.signed_keys(1, 2, np.arange(-200, count - 200))
+    ids = keys.ids()
+    stored = np.unique(ids[::3])
+    reader = _native.TableReader([_native.Table(stored, np.arange(len(stored)))], True, 1.0, 0.0, -1.0)
+    assert np.array_equal(reader.read(keys), reader.read(ids))
+    assert np.array_equal(reader.read(keys) >= 0, np.isin(ids, stored))
+
+
+def test_ids_that_share_a_mark_are_found() -> None:
+    """A bucket of many ids, of which only the leading bits differ in few: guesses by marks fail."""
+    ids = np.unique(np.concatenate([np.arange(64) << 40, (np.arange(64) << 40) + 1, [1 << 62]]).astype(np.uint64))
+    values = np.arange(len(ids))
+    wanted = np.concatenate([ids, ids + np.uint64(2), ids - np.uint64(1)])
+    stored, found = _native.Table(ids, values).find(wanted)
+    expected = plain_find(ids, values, wanted)
+    assert np.array_equal(stored, expected[0]) and np.array_equal(found, expected[1])

@@ -28,16 +28,16 @@ from ..keys.kinds import (
     is_name,
     is_simple,
 )
-from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan, check_privacy
+from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan
 from ..mechanisms.partial import joined, outline, renamed
 from .addresses import Address
-from .codec import Encoded, check_names, decode, decode_plan, encode, encode_scalar
+from .codec import Encoded, check_names, decode, encode, encode_scalar
 from .container import Container, checksums
+from .guarantee import PLAN, checked_plan
 
 FORMAT = 3
 HEADER_NAME = "release.sparsedp"
 _NEGATIVE = "negative."
-_PLAN = "plan"
 _DIGESTS = "parts.sha256"
 
 _COMMON = {"format", "written_by", "kind", "checksums"}
@@ -120,7 +120,7 @@ def described(
     """
     plan, space, typed = contents.plan, contents.key_space, contents.format >= 2
     own: Arrays = {}
-    encoded = encode(plan, _PLAN, own)
+    encoded = encode(plan, PLAN, own)
     parts: Any = len(digests)
     if not typed:
         parts = [{"file": part_name(part), "sha256": digest} for part, digest in enumerate(digests)]
@@ -199,13 +199,7 @@ def contents_of(
         raise FormatError(f"there is no mechanism {mechanism!r:.40}; a newer version of sparsedp may have it")
     if type(description["reproducible"]) is not bool:
         raise FormatError("reproducible must be true or false")
-    matrices = {name: header.arrays[name] for name in header.arrays if name.startswith(_PLAN + ".")}
-    if checksums(matrices).items() - description["checksums"].items():
-        raise FormatError("the thresholds of the plan fail their checksum: the file is damaged")
-    plan: Plan = decode_plan(MECHANISMS[mechanism], description["plan"], _PLAN, description["format"], matrices)
-    if matrices:
-        raise FormatError(f"array {next(iter(matrices))!r} has no place in the plan")
-    _check_guarantee(plan, description)
+    plan = checked_plan(header)
     own = renamed(header.arrays, {name: name for name in header.arrays if not _is_of_header(name)})
     if plan.problem.parts > 1 and not isinstance(plan, DivisiblePlan):
         raise FormatError(f"a release of {mechanism} must have one part")
@@ -238,34 +232,7 @@ def contents_of(
 
 
 def _is_of_header(name: str) -> bool:
-    return name == _DIGESTS or name.startswith(_PLAN + ".")
-
-
-def _check_guarantee(plan: Plan, description: Mapping[str, Any]) -> None:
-    """ε and δ follow from the integers of the plan; a file cannot state others.
-
-    A file of format 1 may state a δ of `retrieval` above what is proved now, and an ε that relies
-    on the price of its estimated size, which nobody can check: the release then states the ε that
-    was requested. The δ of Gaussian noise is computed in floats, whose last digits differ between
-    machines; its guard is ten times what is tolerated here.
-    """
-    try:
-        check_privacy(plan)
-        exact = {"epsilon": plan.epsilon, "delta": plan.delta}
-    except (ArithmeticError, AssertionError, ValueError) as error:
-        raise FormatError(f"the plan guarantees nothing: {error}") from None
-    for name, value in exact.items():
-        stated, first = description[name], description["format"] == 1
-        near = name == "delta" and plan.problem.gaussian and _is_near(stated, value)
-        larger = first and name == "delta" and plan.mechanism == "retrieval"
-        smaller = first and name == "epsilon" and plan.problem.sized_unseen
-        wanted = (plan.exact_epsilon, value) if smaller else (value,)
-        if type(stated) not in (int, float) or not (near or (stated >= value if larger else stated in wanted)):
-            raise FormatError(f"the file states {name} = {stated!r:.40}, but its thresholds guarantee {value!r}")
-
-
-def _is_near(stated: Any, value: float) -> bool:
-    return type(stated) is float and abs(stated - value) <= 1e-10 * value
+    return name == _DIGESTS or name.startswith(PLAN + ".")
 
 
 def arrays_of(

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, KeyTypeError
 from ..privacy.randomness import Words
+from .batches import Batch, ids_of
 from .containers import has, is_dataset, is_lazy_frame, is_unread, unlabelled
 
 if TYPE_CHECKING:
@@ -185,8 +186,8 @@ def _refuse_first(nulls: npt.NDArray[np.bool_], what: str) -> None:
         raise InputError(f"{what} at position {int(nulls.argmax())} is null; drop or fill missing rows first")
 
 
-def key_ids(space: KeySpace, keys: object) -> Words:
-    """The ids of an Arrow column of strings, binaries, integers, or a dictionary of those."""
+def key_batch(space: KeySpace, keys: object) -> Batch:
+    """An Arrow column of strings, binaries, integers, or a dictionary of those."""
     column = as_chunked_array(keys)
     refuse_nulls(column, "key")
     if not len(column):  # of any type: an empty column often has the null type
@@ -197,8 +198,13 @@ def key_ids(space: KeySpace, keys: object) -> Words:
         column = column.cast(column.type.value_type)
     if types.is_integer(column.type):
         return space.integers(column.to_numpy())
-    ids = [_chunk_ids(space, chunk) for chunk in column.chunks]
-    return ids[0] if len(ids) == 1 else np.concatenate(ids)
+    batches = [_chunk_batch(space, chunk) for chunk in column.chunks]
+    return batches[0] if len(batches) == 1 else np.concatenate([ids_of(batch) for batch in batches])
+
+
+def key_ids(space: KeySpace, keys: object) -> Words:
+    """The ids of an Arrow column of keys."""
+    return ids_of(key_batch(space, keys))
 
 
 def key_kind(kind: Any) -> KeyKind | None:
@@ -216,12 +222,12 @@ def key_kind(kind: Any) -> KeyKind | None:
     return None
 
 
-def _chunk_ids(space: KeySpace, chunk: Any) -> Words:
+def _chunk_batch(space: KeySpace, chunk: Any) -> Batch:
     from pyarrow import types
 
     kind = chunk.type
     if types.is_dictionary(kind):
-        ids: Words = _chunk_ids(space, chunk.dictionary)[chunk.indices.to_numpy()]
+        ids: Words = ids_of(_chunk_batch(space, chunk.dictionary))[chunk.indices.to_numpy()]
         return ids
     if types.is_integer(kind):
         return space.integers(chunk.fill_null(0).to_numpy())  # in a dictionary, a null that no row refers to

@@ -27,6 +27,7 @@ from .. import _native
 from ..errors import InputError, KeyTypeError
 from ..privacy.randomness import Randomness, Words
 from . import arrow
+from .batches import Batch, ids_of
 from .columns import as_column, is_arrow
 from .composite import KeyTable, one_id
 from .containers import is_table
@@ -83,24 +84,34 @@ class KeySpace:
 
         `KeyTypeError` if their kind is not that of the release.
         """
+        return ids_of(self.batch(keys))
+
+    def batch(self, keys: object) -> Batch:
+        """Keys for a kernel that computes their ids as it goes, or the ids themselves if they are
+        not those of one column. Otherwise as `ids`.
+        """
         if self.columns and self.seed is not None:
             return KeyTable.read(keys, self.columns).ids(self.seed)
-        ids, kind = self.read(keys)
-        if len(ids) and self.kind is not None and kind != self.kind:
+        batch, kind = self._read(keys)
+        if len(batch) and self.kind is not None and kind != self.kind:
             raise wrong_kind(self.kind, kind)
-        return ids
+        return batch
 
     def read(self, keys: Any) -> tuple[Words, KeyKind | None]:
         """The ids of keys and their kind, which is None if there are no keys and the column has no
         type.
         """
+        batch, kind = self._read(keys)
+        return ids_of(batch), kind
+
+    def _read(self, keys: Any) -> tuple[Batch, KeyKind | None]:
         column = as_column(keys, "key")
         if isinstance(column, (list, tuple)):
             return self._from_sequence(column), _kind_of_first(column)
         if isinstance(column, np.ndarray):
             return self._from_numpy(column), _kind_of_array(column)
         if is_arrow(column):
-            return arrow.key_ids(self, column), arrow.key_kind(column.type)
+            return arrow.key_batch(self, column), arrow.key_kind(column.type)
         kind = type(keys).__name__
         if isinstance(column, (str, bytes)):
             raise KeyTypeError(f"keys must be a collection of keys, got a single key, {kind}; use release[key]")
@@ -108,13 +119,13 @@ class KeySpace:
             raise KeyTypeError(f"keys must be one column, got a table ({kind}); {_ONE_COLUMN}")
         raise KeyTypeError(f"keys must be a collection of str, bytes or int, got {kind}")
 
-    def integers(self, values: np.ndarray) -> Words:
-        """The ids of a one-dimensional array of integers."""
+    def integers(self, values: np.ndarray) -> Batch:
+        """A one-dimensional array of integers."""
         unsigned = values.dtype.kind == "u"
         if self.seed is not None:
             if unsigned:
-                return _native.hash_unsigned(*self.seed, aligned(values, np.uint64))
-            return _native.hash_signed(*self.seed, aligned(values, np.int64))
+                return _native.unsigned_keys(*self.seed, aligned(values, np.uint64))
+            return _native.signed_keys(*self.seed, aligned(values, np.int64))
         ids = aligned(values, np.uint64)
         outside = (values < 0) | (ids > np.uint64(self.domain - 1))
         if outside.any():
@@ -128,14 +139,14 @@ class KeySpace:
         ids = _native.hash_wide(*self._seed_for(text=False), words)
         return None if isinstance(ids, int) else ids
 
-    def strings(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Words:
-        """The ids of an Arrow string (`text`) or binary column, given by its buffers."""
-        hash_column = _native.hash_column if offsets.dtype == np.int32 else _native.hash_large_column
-        return hash_column(*self._seed_for(text), aligned(offsets, offsets.dtype), data, text)
+    def strings(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Batch:
+        """An Arrow string (`text`) or binary column, given by its buffers."""
+        of_offsets = _native.offset_keys if offsets.dtype == np.int32 else _native.large_offset_keys
+        return of_offsets(*self._seed_for(text), aligned(offsets, offsets.dtype), data, text)
 
-    def views(self, views: np.ndarray, buffers: list[np.ndarray], text: bool) -> Words:
-        """The ids of an Arrow string_view (`text`) or binary_view column, given by its buffers."""
-        return _native.hash_views(*self._seed_for(text), views, buffers, text)
+    def views(self, views: np.ndarray, buffers: list[np.ndarray], text: bool) -> Batch:
+        """An Arrow string_view (`text`) or binary_view column, given by its buffers."""
+        return _native.view_keys(*self._seed_for(text), views, buffers, text)
 
     def _seed_for(self, text: bool) -> tuple[int, int]:
         if self.seed is None:
@@ -145,7 +156,7 @@ class KeySpace:
             )
         return self.seed
 
-    def _from_numpy(self, keys: np.ndarray) -> Words:
+    def _from_numpy(self, keys: np.ndarray) -> Batch:
         if keys.ndim != 1:
             raise KeyTypeError(f"keys must be one-dimensional, got {keys.ndim} dimensions")
         if not len(keys):  # of any type: np.array([]) has the type float
@@ -158,14 +169,14 @@ class KeySpace:
             return self._from_sequence(keys.tolist())
         raise KeyTypeError(f"keys must be str, bytes or int, got an array of {keys.dtype}")
 
-    def _from_fixed(self, keys: np.ndarray, seed: tuple[int, int]) -> Words:
-        """The ids of NumPy strings or bytes of a fixed width."""
+    def _from_fixed(self, keys: np.ndarray, seed: tuple[int, int]) -> Batch:
+        """NumPy strings or bytes of a fixed width."""
         if keys.dtype.kind == "S":
-            return _native.hash_fixed_bytes(*seed, keys.view(np.uint8), keys.dtype.itemsize)
-        ids = _native.hash_fixed_text(*seed, keys.view(np.uint32), keys.dtype.itemsize // 4)
-        if isinstance(ids, int):
-            self._refuse(keys.tolist(), ids)
-        return ids
+            return _native.fixed_bytes_keys(*seed, keys.view(np.uint8), keys.dtype.itemsize)
+        batch = _native.fixed_text_keys(*seed, keys.view(np.uint32), keys.dtype.itemsize // 4)
+        if isinstance(batch, int):
+            self._refuse(keys.tolist(), batch)
+        return batch
 
     def _from_sequence(self, keys: list[Any] | tuple[Any, ...]) -> Words:
         if self.seed is not None:

@@ -21,7 +21,7 @@ from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, Plan
 from .options import MechanismOptions
 from .predictions import ErrorPrediction
 from .problem import LEFT_OUT, Problem
-from .reading import Arrays, Parts, Reader, Summed, tables_of
+from .reading import Arrays, Parts, Reader, Single, Summed, tables_of
 from .sizing import Sizing
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Reader",
+    "Single",
     "Sizing",
     "Summed",
     "check_options",

@@ -12,11 +12,14 @@ import numpy as np
 from .. import _native
 from .._util.lazy import cached_property
 from ..errors import ParameterError
+from ..keys.batches import Batch
+from ..keys.kinds import KeyKind
 from ..privacy.randomness import Words
 from ..structures.decoding import ESTIMATORS, PRIORS, Floats
+from ..structures.scale import PLAIN, Scale
 from ..structures.unbiased import Summands, summands
 from .fitted import FittedDecoder
-from .reading import Answered, Estimates, Parts, Reader, Summed, tables_of
+from .reading import Answered, Estimates, Parts, Reader, Single, Summed, tables_of
 
 if TYPE_CHECKING:
     from .tight_alp import TightAlpPlan
@@ -62,7 +65,7 @@ class PatternReader(Reader):
         self._answers = PatternAnswers(plan, parts) if answers is None else answers
         self.plan, self._arrays = self._answers.plan, parts
         self.priors = PRIORS if self.plan.published is None else (BALANCED, *PRIORS)
-        self._estimates = lru_cache(maxsize=8)(lambda *kind: self._reader(self._answers.values(*kind)))
+        self._answering = lru_cache(maxsize=8)(self._new_answering)
 
     def over(self, parts: Parts) -> Reader:
         return PatternReader(self.plan, parts, self._answers)
@@ -84,19 +87,26 @@ class PatternReader(Reader):
     def _blocks(self) -> list[Words]:
         return [arrays["embedding.blocks"] for arrays in self._arrays]
 
-    def _reader(self, values: Floats, factor: float = 1.0, offset: float = 0.0) -> _native.BlockReader:
+    def _reader(
+        self, values: Floats, factor: float = 1.0, offset: float = 0.0, scale: Scale = PLAIN
+    ) -> _native.BlockReader:
         seeds = self._arrays[0]["embedding.seeds"]
-        return self.plan.blocks.reader(self._tables, self._blocks, seeds, values, factor, offset)
+        return self.plan.blocks.reader(self._tables, self._blocks, seeds, values, factor, offset, scale)
+
+    def _new_answering(self, estimator: str, prior: str, scale: Scale) -> _native.BlockReader:
+        return self._reader(scale.apply(self._answers.values(estimator, prior).copy()), scale=scale)
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return self._estimates(estimator, prior).read(ids)
+        return self.on_scale(ids, estimator, prior, PLAIN)
+
+    def on_scale(self, keys: Batch, estimator: str, prior: str, scale: Scale) -> Estimates:
+        return self._answering(estimator, prior, scale).read(keys)
 
     def estimate_one(self, id: int) -> float:
-        return self._default.read_one(id)
+        return self._answering(*self.check(None, None), PLAIN).read_one(id)
 
-    @cached_property
-    def _default(self) -> _native.BlockReader:
-        return self._estimates(*self.check(None, None))
+    def single(self, seed: tuple[int, int], kind: KeyKind | None, scale: Scale) -> Single:
+        return _native.Single(self._answering(*self.check(None, None), scale), *seed, kind or "any")
 
     def sum(self, ids: Words) -> Summed:
         own, noise = self._answers.summands, self.plan.stage.noise.variance_of_draws

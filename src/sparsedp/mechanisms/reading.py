@@ -12,7 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..keys.batches import Batch, ids_of
+from ..keys.kinds import KeyKind
 from ..privacy.randomness import Words
+from ..structures.scale import Scale
 from ..structures.table import Table
 
 if TYPE_CHECKING:
@@ -22,6 +25,13 @@ Arrays: TypeAlias = dict[str, np.ndarray]
 # Of one release of non-negative counts: each answers for its share of the keys.
 Parts: TypeAlias = tuple[Mapping[str, np.ndarray], ...]
 Estimates: TypeAlias = npt.NDArray[np.float64]
+
+
+Single: TypeAlias = Callable[[object], float | None]
+
+
+def _no_shortcut(key: object) -> None:
+    return None
 
 
 class Summed(NamedTuple):
@@ -54,6 +64,16 @@ class Reader(ABC):
     @abstractmethod
     def estimate_one(self, id: int) -> float:
         """The default estimate of one id."""
+
+    def on_scale(self, keys: Batch, estimator: str, prior: str, scale: Scale) -> Estimates:
+        """The estimates of many keys on a scale."""
+        return scale.apply(self.estimate(ids_of(keys), estimator, prior))
+
+    def single(self, seed: tuple[int, int], kind: KeyKind | None, scale: Scale) -> Single:
+        """The default estimate of one key on a scale; None for what is not a key of that kind, and
+        for mechanisms that have no faster way than `estimate_one`.
+        """
+        return _no_shortcut
 
     @abstractmethod
     def over(self, parts: Parts) -> Reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +11,14 @@ import numpy.typing as npt
 from .. import _native
 from .._util.lazy import cached_property
 from ..errors import ParameterError
+from ..keys.batches import Batch
 from ..keys.hashing import Partition
+from ..keys.kinds import KeyKind
 from ..privacy.randomness import Words
+from ..structures.scale import PLAIN, Scale
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
 from .partial import length_of
-from .reading import Answered, Estimates, Parts, Reader, Summed, tables_of
+from .reading import Answered, Estimates, Parts, Reader, Single, Summed, tables_of
 
 if TYPE_CHECKING:
     from .retrieval import RetrievalPlan
@@ -59,6 +63,7 @@ class SlotReader(Reader):
         self._filled = np.array(plan.filled_parts(parts))
         self._lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
         self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
+        self._answering = lru_cache(maxsize=8)(self._new_answering)
 
     def over(self, parts: Parts) -> Reader:
         return SlotReader(self.plan, parts, self._fit)
@@ -71,42 +76,50 @@ class SlotReader(Reader):
     def _packed(self) -> list[npt.NDArray[np.uint8]]:
         return [arrays["retrieval.slots"] for arrays in self._parts]
 
-    @cached_property
-    def _slots(self) -> _native.SlotReader:
-        return self._reader(self._noisy.astype(np.float64))
-
     @property
     def _both_signs(self) -> bool:
         """Whether negative counts are in the same array."""
         return self.plan.problem.signed and self.plan.releases == 1
 
-    def _reader(self, values: Estimates) -> _native.SlotReader:
+    def _new_answering(self, fitted: bool, scale: Scale) -> _native.SlotReader:
+        values = self._of_buckets(self._fit.medians) if fitted else self._noisy.astype(np.float64)
+        hashed = self.plan.problem.hashed
         return self.plan.system.reader(
-            self._tables, self._packed, self._seeds, self.plan.problem.hashed, self._lasts, values
+            self._tables, self._packed, self._seeds, hashed, self._lasts, scale.apply(values), scale
         )
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        answers = (self._fitted if self._is_fitted(prior) else self._slots).read(ids)
+        answers = self._answering(self._is_fitted(prior), PLAIN).read(ids)
         return self._where_empty(ids, answers, 0.0, 0.0)
+
+    def on_scale(self, keys: Batch, estimator: str, prior: str, scale: Scale) -> Estimates:
+        if not self.plan.filled:
+            return super().on_scale(keys, estimator, prior, scale)
+        return self._answering(self._is_fitted(prior), scale).read(keys)
 
     def estimate_one(self, id: int) -> float:
         if self.plan.filled:
-            return self._slots.read_one(id)
+            return self._answering(False, PLAIN).read_one(id)
         return float(self.estimate(np.array([id], np.uint64), *self.check(None, self.priors[0]))[0])
+
+    def single(self, seed: tuple[int, int], kind: KeyKind | None, scale: Scale) -> Single:
+        if not self.plan.filled:
+            return super().single(seed, kind, scale)
+        return _native.Single(self._answering(False, scale), *seed, kind or "any")
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """From the law of the noise, whatever the prior; the interval contains the answer.
 
         If nothing else is known of a key, its count + noise is below the threshold.
         """
-        low, high = self._around(ids, self._slots.read(ids), failure)
+        low, high = self._around(ids, self._answering(False, PLAIN).read(ids), failure)
         if self._is_fitted(prior):
             answers = self.estimate(ids, self.estimators[0], prior)
             low, high = np.minimum(low, answers), np.maximum(high, answers)
         return low, high
 
     def answer(self, ids: Words, failure: float) -> Answered:
-        values = self._slots.read(ids)
+        values = self._answering(False, PLAIN).read(ids)
         low, high = self._around(ids, values, failure)
         return Answered(self._where_empty(ids, values, 0.0, 0.0), low, high)
 
@@ -139,7 +152,3 @@ class SlotReader(Reader):
         if self._both_signs:
             return np.where(self._noisy < 0, -1.0, 1.0) * answers[np.abs(self._noisy)] + 0.0  # and no -0
         return answers[np.maximum(self._noisy, 0)]
-
-    @cached_property
-    def _fitted(self) -> _native.SlotReader:
-        return self._reader(self._of_buckets(self._fit.medians))

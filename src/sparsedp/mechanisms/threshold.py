@@ -13,22 +13,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
 from .. import _native
 from .._util.lazy import cached_property
 from ..errors import ParameterError
+from ..keys.batches import Batch
 from ..keys.hashing import Partition
+from ..keys.kinds import KeyKind
 from ..privacy.cut_laws import CutLaw
 from ..privacy.laws import TwoSided
 from ..privacy.randomness import Randomness, Words
+from ..structures.scale import PLAIN, Scale
 from ..structures.table import Counts
 from ..structures.thresholds import GaussianStage, PureStage, StableStage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .options import STORED_ZEROS
 from .problem import STAGE_MISFIT, Problem
-from .reading import Estimates, Parts, Reader, tables_of
+from .reading import Estimates, Parts, Reader, Single, tables_of
 
 TABLE_ENTRY_NBYTES = 16
 LEAST_STORED_ZEROS = 1e-9
@@ -112,26 +116,29 @@ class TableReader(Reader):
 
     def __init__(self, plan: TablePlan, parts: Parts) -> None:
         self.plan, self._parts = plan, parts
+        self._answering = lru_cache(maxsize=8)(lambda scale: self._reader(0.0, 0.0, scale))
 
     @cached_property
     def _tables(self) -> list[_native.Table]:
         return [table.index for table in tables_of(self._parts)]
 
-    @cached_property
-    def _values(self) -> _native.TableReader:
-        return self._reader(0.0, 0.0)
-
     def over(self, parts: Parts) -> Reader:
         return TableReader(self.plan, parts)
 
-    def _reader(self, offset: float, unstored: float) -> _native.TableReader:
-        return _native.TableReader(self._tables, self.plan.problem.hashed, 1.0, offset, unstored)
+    def _reader(self, offset: float, unstored: float, scale: Scale = PLAIN) -> _native.TableReader:
+        return _native.TableReader(self._tables, self.plan.problem.hashed, 1.0, offset, unstored, scale)
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
-        return self._values.read(ids)
+        return self.on_scale(ids, estimator, prior, PLAIN)
+
+    def on_scale(self, keys: Batch, estimator: str, prior: str, scale: Scale) -> Estimates:
+        return self._answering(scale).read(keys)
 
     def estimate_one(self, id: int) -> float:
-        return self._values.read_one(id)
+        return self._answering(PLAIN).read_one(id)
+
+    def single(self, seed: tuple[int, int], kind: KeyKind | None, scale: Scale) -> Single:
+        return _native.Single(self._answering(scale), *seed, kind or "any")
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """A stored value is off by its noise; a key that is not stored has count + noise below the

@@ -26,7 +26,7 @@ from ..privacy.laws import log_bounds
 from ..privacy.numbers import check_number
 from ..privacy.randomness import Randomness, Words
 from ..structures.balancing import Game
-from ..structures.decoding import ESTIMATORS, PRIORS, Decoder, Floats, Loads, fit_load, keys_above
+from ..structures.decoding import ESTIMATORS, PRIORS, Decoder, FittedLoads, Floats, Loads, keys_above
 from ..structures.embedding import BLOCK_BITS, Blocks
 from ..structures.ladder import RATIO_BITS, Ladder
 from ..structures.table import Counts
@@ -243,7 +243,8 @@ class TightAlpPlan(DivisiblePlan):
         return replace(self._loaded(parts), published=published * self._quantum)
 
     def _loaded(self, parts: Parts) -> TightAlpPlan:
-        return replace(self, loads=tuple(fit_load(level, seen) for level, _, seen in self._symbols(parts)))
+        levels, _, counts = zip(*self._symbols(parts), strict=True)
+        return replace(self, loads=FittedLoads(levels, counts))
 
     def _symbols(self, parts: Parts) -> Iterator[Symbols]:
         counts, at = np.sum([arrays["embedding.symbols"] for arrays in parts], axis=0), 0

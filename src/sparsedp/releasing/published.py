@@ -16,21 +16,21 @@ from ..errors import FormatError, ParameterError, ReproducibleReleaseError
 from ..format import files
 from ..format.addresses import address_of
 from ..format.description import Contents
+from ..keys.batches import Batch, ids_of
 from ..keys.kept import kept_keys
 from ..keys.kinds import Key, KeyColumn, columns_in_words
 from ..keys.rows import is_one_key, rereadable_keys, take
-from ..mechanisms import Plan, Reader, Summed, notebook, tables_of
+from ..mechanisms import Plan, Reader, Single, Summed, notebook, tables_of
 from ..mechanisms.gathering import reader_of
 from ..mechanisms.partial import length_of
 from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
+from ..structures.scale import Scale
 from . import pictures
 from .answers import Answer, Stored, Sum, check_confidence
 from .ranking import Fingerprint, Ranking, as_frame, largest
 
 Floats = npt.NDArray[np.float64]
-
-_PIECE = 1 << 17
 
 
 class Release(Contents):
@@ -84,13 +84,17 @@ class Release(Contents):
         return files.nbytes(self)
 
     def __getitem__(self, key: Key) -> float:
+        answer = self._single(key)
+        return self._one(key) if answer is None else answer
+
+    def _one(self, key: Key) -> float:
         id = self.key_space.id(key)
-        low, high = self.plan.limits
+        low, high, step = self._scale
         readers = self._readers
         cells = readers[0].estimate_one(id)
         if len(readers) == 2:
             cells -= readers[1].estimate_one(id)
-        return min(max(cells, low), high) * self._step
+        return min(max(cells, low), high) * step
 
     def lookup(
         self, keys: object, *, estimator: str | None = None, prior: str | None = None, clamp: bool = True
@@ -107,20 +111,7 @@ class Release(Contents):
         of many keys. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to
         [0, upper].
         """
-        if (
-            isinstance(keys, np.ndarray)
-            and keys.ndim == 1
-            and len(keys) > _PIECE
-            and keys.dtype.kind in "iu"
-            and self.key_space.seed
-        ):
-            # In pieces whose fingerprints stay in the cache.
-            estimates = np.empty(len(keys))
-            for start in range(0, len(keys), _PIECE):
-                ids = self.key_space.ids(keys[start : start + _PIECE])
-                estimates[start : start + _PIECE] = self.estimates_of_ids(ids, estimator, prior, clamp)
-            return estimates
-        return self.estimates_of_ids(self.key_space.ids(keys), estimator, prior, clamp)
+        return self.estimates_of_ids(self.key_space.batch(keys), estimator, prior, clamp)
 
     def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
@@ -140,18 +131,20 @@ class Release(Contents):
         for reader in self._readers[1:]:
             other = reader.answer(ids, failure)
             estimates, low, high = estimates - other.estimates, low - other.high, high - other.low
-        return Answer(self._in_range(estimates), *self._widened(low, high))
+        return Answer(self._scale.apply(estimates), *self._widened(low, high))
 
     def estimates_of_ids(
-        self, ids: Words, estimator: str | None = None, prior: str | None = None, clamp: bool = True
+        self, ids: Batch, estimator: str | None = None, prior: str | None = None, clamp: bool = True
     ) -> Floats:
-        """What `lookup` gives for keys that `key_space.ids` has read."""
-        first, *second = [reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers]
-        for other in second:
-            first -= other
-        if clamp:
-            return self._in_range(first)
-        return first if self._step == 1 else first * self._step
+        """What `lookup` gives for keys that `key_space.ids`, or `key_space.batch`, has read."""
+        scale = self._scale if clamp else self._scale.uncut
+        if len(self._readers) == 1:
+            (reader,) = self._readers
+            return reader.on_scale(ids, *reader.check(estimator, prior), scale)
+        ids = ids_of(ids)
+        first, second = [reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers]
+        first -= second
+        return scale.apply(first)
 
     def bounds_of_ids(self, ids: Words, confidence: float, prior: str | None = None) -> tuple[Floats, Floats]:
         """What `interval` gives for keys that `key_space.ids` has read."""
@@ -165,17 +158,7 @@ class Release(Contents):
     def _widened(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         if self.plan.problem.neighbours.real:  # values were rounded to a neighbouring cell
             low, high = low - 1, high + 1
-        return self._in_range(low), self._in_range(high)
-
-    def _in_range(self, cells: Floats) -> Floats:
-        """Counts from cells, within their limits; the array is changed."""
-        low, high = self.plan.limits
-        np.maximum(cells, low, out=cells)  # np.clip takes several times as long for one key
-        if high < math.inf:
-            np.minimum(cells, high, out=cells)
-        if self._step != 1:
-            cells *= self._step
-        return cells
+        return self._scale.apply(low), self._scale.apply(high)
 
     def sum(self, keys: object) -> Sum:
         """The sum over keys, with its standard error, from unclamped estimates, so that errors of
@@ -322,6 +305,18 @@ class Release(Contents):
     @cached_property
     def _readers(self) -> tuple[Reader, ...]:
         return tuple(reader_of(self.plan, side) for side in self.sides)
+
+    @cached_property
+    def _scale(self) -> Scale:
+        return Scale(*self.plan.limits, self._step)
+
+    @cached_property
+    def _single(self) -> Single:
+        """Answers one key where that takes a single call of a kernel, and otherwise None."""
+        space, readers = self.key_space, self._readers
+        if space.seed is None or space.columns or len(readers) > 1:
+            return lambda key: None
+        return readers[0].single(space.seed, space.kind, self._scale)
 
     # A release answers for any key, so it has no members. Without these, Python would try the keys
     # 0, 1, 2, … forever.

@@ -14,7 +14,9 @@ which is information too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +26,7 @@ from ..errors import ParameterError
 from .ladder import Ladder, Level
 
 Floats = npt.NDArray[np.float64]
-Loads = tuple[Floats, ...]
+Loads = Sequence[Floats]
 
 ESTIMATORS = ("median", "mean", "paper")
 PRIORS = ("flat", "fitted")
@@ -50,6 +52,27 @@ def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
         load = load * (level.law @ (seen / (load @ level.law)))
     normalised: Floats = load / load.sum()
     return normalised
+
+
+class FittedLoads(Sequence[Floats]):
+    """The loads that the symbols of a release show, computed at first use: most lookups need none."""
+
+    def __init__(self, levels: Sequence[Level], symbol_counts: Sequence[npt.NDArray[np.uint64]]) -> None:
+        self._levels, self._counts = levels, symbol_counts
+
+    @cached_property
+    def _loads(self) -> tuple[Floats, ...]:
+        return tuple(map(fit_load, self._levels, self._counts))
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    @overload
+    def __getitem__(self, at: int) -> Floats: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Floats, ...]: ...
+    def __getitem__(self, at: int | slice) -> Floats | tuple[Floats, ...]:
+        return self._loads[at]
 
 
 def keys_above(cells: int, load: Floats) -> Floats:

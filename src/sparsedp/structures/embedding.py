@@ -24,6 +24,7 @@ from ..privacy.laws import WORD_BITS
 from ..privacy.randomness import Randomness, Words, flip
 from .ladder import Ladder
 from .rounding import MOST_LEVELS
+from .scale import PLAIN, Scale
 
 FLIP_DIGITS = 16
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 1000.0
@@ -211,13 +212,14 @@ class Blocks:
         values: npt.NDArray[np.float64],
         factor: float = 1.0,
         offset: float = 0.0,
+        scale: Scale = PLAIN,
     ) -> _native.BlockReader:
-        """Answer ids: factor · value + offset if stored, otherwise the value of the pattern, one of
-        2^bits.
+        """Answer keys: factor · value + offset if stored, on a scale; otherwise the value of the
+        pattern, one of 2^bits.
         """
         first, second, row = (int(seed) for seed in seeds)
         return _native.BlockReader(
-            tables, parts, self._shape, self.blocks, self.hashed, first, second, row, values, factor, offset
+            tables, parts, self._shape, self.blocks, self.hashed, first, second, row, values, factor, offset, scale
         )
 
     def faults(self) -> Iterator[str]:

@@ -23,6 +23,7 @@ from .._util.progress import task
 from ..errors import ParameterError
 from ..privacy.randomness import Randomness, Words
 from .dependence import dependence
+from .scale import PLAIN, Scale
 
 MOST_REDRAWS = 16
 MOST_DEFECT = Fraction(1, 4)  # a second seed is then rarely needed
@@ -129,13 +130,16 @@ class LinearSystem:
         hashed: bool,
         lasts: Words,
         values: npt.NDArray[np.float64],
+        scale: Scale = PLAIN,
     ) -> _native.SlotReader:
-        """Answer ids: the stored value, or that of the bucket which the XOR falls into; `lasts` end
-        the buckets.
+        """Answer keys: the stored value on a scale, or that of the bucket which the XOR falls into;
+        `lasts` end the buckets.
 
         There is a table, an array of slots and a seed for each part.
         """
-        return _native.SlotReader(tables, packed, seeds, hashed, self.width, self.slots, self.segment, lasts, values)
+        return _native.SlotReader(
+            tables, packed, seeds, hashed, self.width, self.slots, self.segment, lasts, values, scale
+        )
 
     def faults(self) -> Iterator[str]:
         """What is wrong with a system that was not planned here, if anything."""
