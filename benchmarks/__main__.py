@@ -26,6 +26,7 @@ GROUPS: list[Callable[[], Iterator[Row]]] = [
     lookups.memory_rows,
     lookups.string_rows,
     lookups.opening_rows,
+    lookups.series_rows,
     composite.composite_rows,
     sql.sql_rows,
     builds.alp_rows,

@@ -21,7 +21,9 @@ class OffsetColumn final : public KeyBatch {
         require(offsets.size >= 1, "a string column has at least one offset");
         require(offsets[0] >= 0 && static_cast<uint64_t>(offsets[size_]) <= data.size,
                 "offsets must lie inside the data");
-        for (size_t i = 0; i < size_; ++i) require(offsets[i] <= offsets[i + 1], "offsets must not decrease");
+        bool ascend = true;
+        for (size_t i = 0; i < size_; ++i) ascend &= offsets[i] <= offsets[i + 1];
+        require(ascend, "offsets must not decrease");
     }
 
     size_t size() const override { return size_; }

@@ -135,8 +135,13 @@ def test_only_a_plan_that_is_the_same_in_everything_is_not_checked_again(
 ) -> None:
     checked: list[object] = []
     check = guarantee.check_guarantee
+
+    def count(plan: Any, stated: Any) -> None:
+        checked.append(plan)
+        check(plan, stated)
+
     monkeypatch.setattr(guarantee, "_kept", {})
-    monkeypatch.setattr(guarantee, "check_guarantee", lambda plan, stated: [checked.append(plan), check(plan, stated)])
+    monkeypatch.setattr(guarantee, "check_guarantee", count)
     for name in ("tight-alp", "retrieval", "tight-alp"):
         load(path, contents[name])
     assert len(checked) == 2

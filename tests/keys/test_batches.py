@@ -65,5 +65,6 @@ def test_one_column_is_not_turned_into_ids_first() -> None:
     keys = texts(5, 9)
     chunks = pa.chunked_array([keys[:2], keys[2:]])
     assert all(isinstance(SPACE.batch(one), _native.Keys) for one in (np.arange(5), pa.array(keys), np.array(keys)))
-    assert isinstance(SPACE.batch(chunks), np.ndarray)
-    assert np.array_equal(SPACE.batch(chunks), SPACE.ids(keys))
+    joined = SPACE.batch(chunks)
+    assert isinstance(joined, np.ndarray)
+    assert np.array_equal(joined, SPACE.ids(keys))

@@ -30,7 +30,7 @@ def test_no_step_loses_more_than_its_budget(budgets: list[float], bits: tuple[in
     # belong together.
     ladder = Ladder.climb(budgets, bits)
     assert ladder.height == len(budgets)
-    for budget, ratios in zip(budgets, ladder.step_ratios(), strict=True):
+    for budget, ratios in zip(budgets, ladder.step_ratios, strict=True):
         for ratio in ratios:
             assert math.log(ratio) <= budget * (1 + 1e-9) + 2e-6  # the smallest masses are 2^20 and round by 2^-21
 
@@ -38,7 +38,7 @@ def test_no_step_loses_more_than_its_budget(budgets: list[float], bits: tuple[in
 @pytest.mark.parametrize("budgets", list(BUDGETS.values())[:2], ids=list(BUDGETS)[:2])
 def test_every_step_up_to_the_middle_of_a_climb_spends_its_budget(budgets: list[float]) -> None:
     ladder = Ladder.climb(budgets, (4, 5))
-    spent = [max(math.log(up), math.log(down)) for up, down in ladder.step_ratios()]
+    spent = [max(math.log(up), math.log(down)) for up, down in ladder.step_ratios]
     assert np.mean(spent) > 0.97 * np.mean(budgets)
 
 

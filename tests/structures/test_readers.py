@@ -172,4 +172,5 @@ def test_ids_that_share_a_mark_are_found() -> None:
     wanted = np.concatenate([ids, ids + np.uint64(2), ids - np.uint64(1)])
     stored, found = _native.Table(ids, values).find(wanted)
     expected = plain_find(ids, values, wanted)
-    assert np.array_equal(stored, expected[0]) and np.array_equal(found, expected[1])
+    assert np.array_equal(stored, expected[0])
+    assert np.array_equal(found, expected[1])

@@ -9,6 +9,7 @@ computed again.
 
 from __future__ import annotations
 
+import json
 import re
 import types
 import typing
@@ -115,7 +116,7 @@ def decode(hint: Any, value: Any, place: str, source: Encoded) -> Any:
     if hint is Ladder and source.version >= 2 and isinstance(value, dict) and "recipe" in value:
         return _decode_recipe(value, place, source)
     if is_dataclass(hint):
-        return _decode_dataclass(typing.cast(type, hint), value, place, source, {})
+        return _decode_part(typing.cast(type, hint), value, place, source)
     if typing.get_origin(hint) is tuple:
         if not isinstance(value, list):
             raise FormatError(f"{place} must be a list, got {_shown(value)}")
@@ -136,7 +137,7 @@ def _decode_union(hint: Any, value: Any, place: str, source: Encoded) -> Any:
             return decode(unnamed[0], value, place, source)
         if not isinstance(kind, str) or KINDS.get(kind) not in classes:
             raise FormatError(f"{place} must be of a known kind, got {_shown(kind)}")
-        return _decode_dataclass(KINDS[kind], value, place, source, {})
+        return _decode_part(KINDS[kind], value, place, source)
     (only,) = (option for option in options if option is not type(None))
     return decode(only, value, place, source)
 
@@ -148,12 +149,51 @@ def _decode_recipe(value: dict[str, Any], place: str, source: Encoded) -> Ladder
     stage = source.plan.get("stage")
     if not isinstance(stage, (PureStage, StableStage)) or recipe.anchors[-1] >= stage.threshold:
         raise FormatError(f"{place} must end below the threshold")
-    ladder = Ladder.grown(step_factors(stage, recipe.growth, recipe.anchors[-1]), recipe)
+    ladder = _grown(stage, recipe)
     for part in (*ladder.levels, ladder):
         _refuse_invalid(part, place)
     if value["sha256"] != ladder.digest:
         raise FormatError(f"{place} does not give the masses that the release was made with")
     return ladder
+
+
+@lru_cache(maxsize=64)
+def _grown(stage: PureStage | StableStage, recipe: Recipe) -> Ladder:
+    return Ladder.grown(step_factors(stage, recipe.growth, recipe.anchors[-1]), recipe)
+
+
+def _decode_part(cls: type, value: Any, place: str, source: Encoded) -> Any:
+    """A part of a plan. Files of a series state the same laws again and again; a part that has been
+    checked is kept under all of its JSON, together with the exact arithmetic it has done since.
+    """
+    if source.matrices or not _stands_alone(cls):
+        return _decode_dataclass(cls, value, place, source, {})
+    stated = (cls, source.version, json.dumps(value))
+    part = _kept.get(stated)
+    if part is None:
+        part = _decode_dataclass(cls, value, place, source, {})
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[stated] = part
+    return part
+
+
+_MOST_KEPT = 256
+_kept: dict[tuple[type, int, str], Any] = {}
+
+
+@lru_cache(maxsize=64)
+def _stands_alone(cls: type) -> bool:
+    """Whether all of a class is in its own JSON: a ladder also depends on the stage of its plan."""
+    inner = {part for _, hint in _hints(cls) for part in _classes_in(hint)}
+    return Ladder not in inner and all(map(_stands_alone, inner))
+
+
+def _classes_in(hint: Any) -> Iterator[type]:
+    if is_dataclass(hint):
+        yield typing.cast(type, hint)
+    for one in typing.get_args(hint):
+        yield from _classes_in(one)
 
 
 def _decode_dataclass(cls: type, value: Any, place: str, source: Encoded, decoded: dict[str, Any]) -> Any:

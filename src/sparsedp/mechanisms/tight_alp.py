@@ -118,7 +118,7 @@ class TightAlpPlan(DivisiblePlan):
         """
         absent = unstored_chances(self.stage, self.blocks.ladder.height + 1)
         worst = 1 << RATIO_BITS
-        for (up, down), before, (after, *_) in zip(self.blocks.ladder.step_ratios(), absent, absent[1:], strict=False):
+        for (up, down), before, (after, *_) in zip(self.blocks.ladder.step_ratios, absent, absent[1:], strict=False):
             # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols'
             # ratio.
             for start in before:

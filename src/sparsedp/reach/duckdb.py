@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
 from ..keys.arrow import nulls_of, rows_of
+from ..keys.batches import ids_of
 from ..keys.kinds import ColumnKind, is_instant, unit_of
 from ..privacy.randomness import Words
 from ..releasing.published import Release
@@ -164,7 +165,7 @@ def _quick_ids(release: Release) -> Callable[[Any], Words | None]:
             return space.wide_integers(_words_of_chunk(chunk))
         _, offsets, data = chunk.buffers()
         used = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-        return space.strings(used, np.frombuffer(data or b"", np.uint8), text)
+        return ids_of(space.strings(used, np.frombuffer(data or b"", np.uint8), text))
 
     return ids
 

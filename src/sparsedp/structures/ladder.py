@@ -179,6 +179,7 @@ class Ladder:
             digest.update(np.array(level.masses, "<u8").tobytes())
         return digest.hexdigest()
 
+    @cached_property
     def step_ratios(self) -> list[tuple[Fraction, Fraction]]:
         """For each step c → c + 1 below the top, the largest ratios up and down, rounded up."""
         return [level.step_ratios(h) for level in self.levels for h in range(level.height)]
