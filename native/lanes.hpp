@@ -32,7 +32,7 @@ SPARSEDP_INLINE void spread(uint64_t word, typename Lanes<lanes>::Words& out) {
     std::memcpy(&out, same, sizeof out);
 }
 
-#if defined(__has_builtin)
+#ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector)
 #define SPARSEDP_SHUFFLES 1
 #endif

@@ -147,6 +147,7 @@ struct SipKernels {
 };
 
 // One kernel for each width, with the instructions that the width needs.
+// NOLINTBEGIN(bugprone-macro-parentheses): the instructions are an attribute, which cannot be in parentheses
 #define SPARSEDP_SIP_KERNELS(name, lanes, instructions)                                                             \
     struct name {                                                                                                   \
         instructions static void two_words(SipKey key, const uint64_t* firsts, size_t count, uint64_t last,         \
@@ -161,6 +162,7 @@ struct SipKernels {
             SipKernels<lanes>::messages(key, given, count, tag, out);                                               \
         }                                                                                                           \
     }
+// NOLINTEND(bugprone-macro-parentheses)
 
 SPARSEDP_SIP_KERNELS(PlainSip, 1, );
 SPARSEDP_SIP_KERNELS(PairsSip, 2, );
