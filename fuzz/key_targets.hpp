@@ -37,7 +37,7 @@ inline void try_wide_integers(SipKey key, std::vector<int64_t> words) {
     size_t outside = words.size() / 2;
     for (size_t i = words.size() / 2; i-- > 0;) {
         const bool negative = words[2 * i] < 0;
-        if (!(words[2 * i + 1] == 0 || (words[2 * i + 1] == -1 && negative))) outside = i;
+        if (words[2 * i + 1] != 0 && (words[2 * i + 1] != -1 || !negative)) outside = i;
     }
     const bool taken = is_taken([&] {
         const WideColumn column(key, span(words));
