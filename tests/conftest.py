@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from promises import Found, page
 from sparsedp import mechanisms
+from sparsedp.format import codec, guarantee
 
 # The same examples in every run, however slow the machine is; `--hypothesis-profile=fresh` looks
 # for new ones.
@@ -61,6 +62,9 @@ def _forgetting_plans(change: Callable[..., None]) -> Callable[..., None]:
     def changed(*arguments: Any, **options: Any) -> None:
         change(*arguments, **options)
         mechanisms._planned.cache_clear()
+        codec._grown.cache_clear()
+        codec._kept.clear()
+        guarantee._kept.clear()
 
     return changed
 
