@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
@@ -25,6 +26,10 @@ from sparsedp.format import codec, guarantee
 settings.register_profile("fixed", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("fresh", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fixed")
+
+# Parts of the program that no plan depends on (`docs/contributing.md`, a package knows only those to
+# its left).
+OUTSIDE_OF_PLANS = ("sparsedp.counting", "sparsedp.budget", "sparsedp.cli", "sparsedp.reach", "sparsedp.serve")
 
 MEMORY, ROOM = "/dev/shm", 4 << 30
 
@@ -53,20 +58,44 @@ def pytest_configure(config: pytest.Config) -> None:
 def plans_of_a_changed_program() -> Iterator[None]:
     """Plans are kept in a process; those of a program that a test changes are its own."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("setattr", "setitem", "undo"):
+        for name in ("setattr", "setitem"):
             patch.setattr(pytest.MonkeyPatch, name, _forgetting_plans(getattr(pytest.MonkeyPatch, name)))
+        patch.setattr(pytest.MonkeyPatch, "undo", _forgetting_plans_of_tests(pytest.MonkeyPatch.undo))
         yield
 
 
 def _forgetting_plans(change: Callable[..., None]) -> Callable[..., None]:
-    def changed(*arguments: Any, **options: Any) -> None:
-        change(*arguments, **options)
-        mechanisms._planned.cache_clear()
-        codec._grown.cache_clear()
-        codec._kept.clear()
-        guarantee._kept.clear()
+    def changed(self: pytest.MonkeyPatch, target: Any, *arguments: Any, **options: Any) -> None:
+        change(self, target, *arguments, **options)
+        if not _is_outside_of_plans(target):
+            vars(self)["changes_plans"] = True
+            _forget_plans()
 
     return changed
+
+
+def _forgetting_plans_of_tests(undo: Callable[..., None]) -> Callable[..., None]:
+    def undone(self: pytest.MonkeyPatch) -> None:
+        undo(self)
+        if vars(self).pop("changes_plans", False):
+            _forget_plans()
+
+    return undone
+
+
+def _is_outside_of_plans(target: Any) -> bool:
+    """Whether no plan depends on it: the environment, or a part of the program that plans do not know."""
+    if target is os.environ or target is sys.modules:
+        return True
+    name = target if isinstance(target, str) else getattr(target, "__module__", None) or getattr(target, "__name__", "")
+    return name.startswith(OUTSIDE_OF_PLANS)
+
+
+def _forget_plans() -> None:
+    mechanisms._planned.cache_clear()
+    codec._grown.cache_clear()
+    codec._kept.clear()
+    guarantee._kept.clear()
 
 
 @pytest.fixture

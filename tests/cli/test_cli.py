@@ -99,6 +99,16 @@ def test_keys_come_from_arguments_a_file_or_stdin(visits: Path) -> None:
     assert run("lookup", "v.sparsedp", stdin="").stdout == ""
 
 
+def test_a_lookup_imports_nothing_that_it_does_not_need(visits: Path) -> None:
+    # Arrow imports pandas to see whether a list is one of its own: longer than all else together.
+    run(*RELEASE, "-o", "v.sparsedp")
+    program = "import atexit, sys; atexit.register(lambda: print(*sys.modules)); from sparsedp.cli import main; main()"
+    command = [sys.executable, "-c", program, "lookup", "v.sparsedp", "page 1"]
+    imported = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "pyarrow" in imported
+    assert {"pandas", "polars", "duckdb", "scipy", "matplotlib"} & set(imported) == set()
+
+
 def test_many_keys_stream_through_in_order(visits: Path) -> None:
     run(*RELEASE, "-o", "v.sparsedp")
     keys = [f"page {number}" for number in range(400_000)]  # several blocks

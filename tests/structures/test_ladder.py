@@ -11,7 +11,9 @@ import pytest
 
 import sparsedp
 from sparsedp import _native
+from sparsedp.mechanisms.leftover import ratio_up, steepest, unstored_chances
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
+from sparsedp.privacy.laws import log_bounds
 from sparsedp.structures.ladder import RATIO_BITS, Ladder, Level, fastest_climb, spread_anchors, whole_masses
 
 BUDGETS = {
@@ -23,6 +25,10 @@ BUDGETS = {
 SYMBOLS = [(1,) * 3, (2, 3), (4, 5), (5, 3), (6,)]
 
 
+def all_ratios(ladder: Ladder) -> list[tuple[Fraction, Fraction]]:
+    return [ladder.step_ratios(count) for count in range(ladder.height)]
+
+
 @pytest.mark.parametrize("budgets", BUDGETS.values(), ids=BUDGETS)
 @pytest.mark.parametrize("bits", SYMBOLS)
 def test_no_step_loses_more_than_its_budget(budgets: list[float], bits: tuple[int, ...]) -> None:
@@ -30,7 +36,7 @@ def test_no_step_loses_more_than_its_budget(budgets: list[float], bits: tuple[in
     # belong together.
     ladder = Ladder.climb(budgets, bits)
     assert ladder.height == len(budgets)
-    for budget, ratios in zip(budgets, ladder.step_ratios, strict=True):
+    for budget, ratios in zip(budgets, all_ratios(ladder), strict=True):
         for ratio in ratios:
             assert math.log(ratio) <= budget * (1 + 1e-9) + 2e-6  # the smallest masses are 2^20 and round by 2^-21
 
@@ -38,7 +44,7 @@ def test_no_step_loses_more_than_its_budget(budgets: list[float], bits: tuple[in
 @pytest.mark.parametrize("budgets", list(BUDGETS.values())[:2], ids=list(BUDGETS)[:2])
 def test_every_step_up_to_the_middle_of_a_climb_spends_its_budget(budgets: list[float]) -> None:
     ladder = Ladder.climb(budgets, (4, 5))
-    spent = [max(math.log(up), math.log(down)) for up, down in ladder.step_ratios]
+    spent = [max(math.log(up), math.log(down)) for up, down in all_ratios(ladder)]
     assert np.mean(spent) > 0.97 * np.mean(budgets)
 
 
@@ -136,3 +142,32 @@ def test_the_ratios_of_a_step_are_the_largest_of_all_symbols(epsilon: float, sen
             up = max((b << RATIO_BITS) // a for a, b in zip(low, high, strict=True)) + 1
             down = max((a << RATIO_BITS) // b for a, b in zip(low, high, strict=True)) + 1
             assert level.step_ratios(height) == (Fraction(up, 1 << RATIO_BITS), Fraction(down, 1 << RATIO_BITS))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.2, 1), (1.0, 1), (1.0, 20), (6.0, 1)])
+def test_the_loss_of_a_plan_is_that_of_its_worst_step(epsilon: float, sensitivity: int, delta: float) -> None:
+    # Floats leave out steps that cannot lose most. Mutant: leaving out the one that does.
+    plan = sparsedp.plan(epsilon, delta=delta, nonzero=1000, sensitivity=sensitivity, mechanism="tight-alp")
+    assert isinstance(plan, TightAlpPlan)
+    absent = unstored_chances(plan.stage, plan.blocks.ladder.height + 1)
+    losses = [plan.stage.step_loss]
+    for (up, down), before, (after, *_) in zip(all_ratios(plan.blocks.ladder), absent, absent[1:], strict=False):
+        losses += [
+            log_bounds(Fraction(ratio_up(ratio, *chances), 1 << RATIO_BITS)).high
+            for start in before
+            for ratio, chances in ((up, (after, start)), (down, (start, after)))
+        ]
+    assert plan.step_loss == max(losses)
+    rising, falling = plan.blocks.ladder.rough_ratios
+    for count, (up, down) in enumerate(all_ratios(plan.blocks.ladder)):
+        assert abs(Fraction(rising[count]) / up - 1) < Fraction(1, 10**15)
+        assert abs(Fraction(falling[count]) / down - 1) < Fraction(1, 10**15)
+
+
+def test_a_step_whose_loss_is_not_a_number_is_not_left_out() -> None:
+    half = Fraction(1, 2)
+    assert steepest([(half,)] * 4, np.array([1.0, 2.0, 2.0]), np.array([1.0, 1.0, 1.0])) == [1, 2]
+    assert steepest([(half,)] * 4, np.array([1.0, np.nan, 2.0]), np.array([1.0, 1.0, 1.0])) == [0, 1, 2]
+    tiny = Fraction(1, 1 << 2000)  # zero as a float
+    assert steepest([(half,), (half,), (tiny,), (tiny,)], np.ones(3), np.ones(3)) == [0, 1, 2]

@@ -100,12 +100,18 @@ def run() -> None:
 
 def _command() -> None:
     try:
-        app()
+        _commands()()
     except BaseException:
         # The exit may have come up in a library that made another error of it.
         if _told_to_end:
             sys.exit(128 + signal.SIGTERM)
         raise
+
+
+@cache
+def _commands() -> Any:
+    """All commands with their options, read from the signatures of the functions."""
+    return typer.main.get_command(app)
 
 
 def in_options(error: SparseDPError | str) -> str:
@@ -114,7 +120,7 @@ def in_options(error: SparseDPError | str) -> str:
         error, (FormatError, LedgerError, RemoteError)
     ):  # these are about files, whose fields are not options
         return str(error)
-    flags = language(typer.main.get_command(app), _invoked[-1] if _invoked else None)
+    flags = language(_commands(), _invoked[-1] if _invoked else None)
     return translated(str(error), flags, parameters=isinstance(error, (ParameterError, BudgetError, SpentError, str)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError
@@ -64,11 +65,13 @@ def _from(first: int) -> Callable[[int], int]:
 
 
 def _column_of(texts: list[str]) -> pa.Array:
-    """Arguments as a column of text."""
+    """Arguments as a column of text; without `pa.array`, which would import pandas."""
     try:
-        return pa.array(texts, pa.large_string())
+        letters = [text.encode() for text in texts]
     except UnicodeEncodeError as error:
         raise InputError(f"key {error.object!r} is not valid UTF-8") from None
+    ends = np.cumsum([0, *map(len, letters)], dtype=np.int64)
+    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(letters)))
 
 
 def _asked(release: Release, texts: list[pa.Array], integer: bool, line_of: Callable[[int], int]) -> Asked:

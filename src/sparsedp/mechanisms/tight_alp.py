@@ -34,7 +34,7 @@ from ..structures.thresholds import StableStage, Stage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .fitted import Fit, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
-from .leftover import assumed_above, expected_stored, not_stored, plan_stage, ratio_up, step_factors, unstored_chances
+from .leftover import assumed_above, expected_stored, not_stored, plan_stage, ratio_up, steepest, step_factors, unstored_chances
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
 from .partial import Touched
 from .patterns import BALANCED, PatternReader
@@ -116,12 +116,14 @@ class TightAlpPlan(DivisiblePlan):
         """The largest loss of one step: of a stored value, or of "not stored" and the symbols
         together.
         """
-        absent = unstored_chances(self.stage, self.blocks.ladder.height + 1)
+        ladder = self.blocks.ladder
+        absent = unstored_chances(self.stage, ladder.height + 1)
         worst = 1 << RATIO_BITS
-        for (up, down), before, (after, *_) in zip(self.blocks.ladder.step_ratios, absent, absent[1:], strict=False):
+        for count in steepest(absent, *ladder.rough_ratios):
+            (up, down), (after, *_) = ladder.step_ratios(count), absent[count + 1]
             # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols'
             # ratio.
-            for start in before:
+            for start in absent[count]:
                 worst = max(worst, ratio_up(up, after, start), ratio_up(down, start, after))
         return max(self.stage.step_loss, log_bounds(Fraction(worst, 1 << RATIO_BITS)).high)
 

@@ -26,11 +26,22 @@ _NEGLIGIBLE = Decimal("1e-6")  # of the sum of small sets: a run of sizes that a
 _MOST_CUTS = 200  # nobody would plan a system that needs more
 
 
+def pairs(keys: int, slots: int, segment: int) -> Fraction:
+    """The first term of that bound, C(k, 1) P_2^q: whatever exceeds a limit by it alone need not be
+    summed.
+    """
+    return keys / _even_slots(segment) ** slots
+
+
+def _even_slots(segment: int) -> Fraction:
+    """m: a slot takes 32 bits of hash, and the likeliest slot of a segment has probability 1/m."""
+    return 1 / Fraction(-(-(1 << 32) // segment), 1 << 32)
+
+
 @lru_cache(maxsize=256)  # planning and opening a release need it repeatedly
 def dependence(keys: int, slots: int, segment: int) -> Fraction:
     """A bound on P[a given row is a sum of rows of `keys` others], at most 1."""
-    # A slot takes 32 bits of hash: the likeliest slot of a segment has probability 1/m.
-    m = 1 / Fraction(-(-(1 << 32) // segment), 1 << 32)
+    m = _even_slots(segment)
     with localcontext(_DIGITS):
         terms = _Terms(keys, slots, Decimal(m.numerator) / Decimal(m.denominator))
         total = sum((terms.run(t, t) for t in range(2, min(_SINGLE, keys + 1) + 1, 2)), Decimal(0))
@@ -70,13 +81,12 @@ class _Terms:
     def __init__(self, keys: int, slots: int, m: Decimal) -> None:
         self.keys, self.slots, self.m = keys, slots, m
         self.log_m, self.log_2 = m.ln(), Decimal(2).ln()
-        self.log_root = (2 * _PI).ln() / 2
-        self.log_factorial_keys = self._log_factorial(keys)
+        self.log_factorial_keys = _log_factorial(keys)
 
     def run(self, low: int, high: int, pairings: bool = False) -> Decimal:
         """A bound on the sum over even t in [low, high], on request by pairings only."""
         chosen = min(max(self.keys // 2, low - 1), high - 1)  # C(k, .) rises up to the middle
-        choose = self.log_factorial_keys - self._log_factorial(chosen) - self._log_factorial(self.keys - chosen)
+        choose = self.log_factorial_keys - _log_factorial(chosen) - _log_factorial(self.keys - chosen)
         even = self._log_pairings(low) if pairings else min(self._log_pairings(low), self._log_cosh(low), Decimal(0))
         many = Decimal((high - low) // 2 + 1)
         # Kept within the range of exp: below it, this adds a little more; above it, the bound
@@ -105,36 +115,39 @@ class _Terms:
                 total += bound
         return total
 
-    def _log_factorial(self, n: int) -> Decimal:
-        """The logarithm of n!, by Stirling's series, whose error is below 10^-25 from n = 40 on."""
+    def _log_pairings(self, t: int) -> Decimal:
+        half = t // 2
+        return _log_factorial(t) - _log_factorial(half) - half * (self.log_2 + self.log_m)
+
+    def _log_cosh(self, t: int) -> Decimal:
+        y = Decimal(_best_y(t / float(self.m)))
+        log_cosh = y + (1 + (-2 * y).exp()).ln() - self.log_2
+        return _log_factorial(t) + self.m * log_cosh - t * (self.log_m + y.ln())
+
+
+_LOG_ROOT = _DIGITS.divide(_DIGITS.ln(_DIGITS.multiply(2, Decimal("3.141592653589793238462643383279502884197"))), 2)
+# B_2j/(2j (2j - 1)) at x^(2j - 1), after 1/(12 x)
+_STIRLING = (
+    (3, _DIGITS.divide(-1, 360)),
+    (5, _DIGITS.divide(1, 1260)),
+    (7, _DIGITS.divide(-1, 1680)),
+    (9, _DIGITS.divide(1, 1188)),
+    (11, _DIGITS.divide(-691, 360360)),
+    (13, _DIGITS.divide(1, 156)),
+)
+
+
+@lru_cache(maxsize=4096)  # systems of the same keys need the same ones
+def _log_factorial(n: int) -> Decimal:
+    """The logarithm of n!, by Stirling's series, whose error is below 10^-25 from n = 40 on."""
+    with localcontext(_DIGITS):
         if n < 40:
             return Decimal(math.factorial(n)).ln()
         x = Decimal(n)
         series = 1 / (12 * x)
         for power, coefficient in _STIRLING:
-            series += Decimal(coefficient.numerator) / coefficient.denominator / x**power
-        return (x + Decimal("0.5")) * x.ln() - x + self.log_root + series
-
-    def _log_pairings(self, t: int) -> Decimal:
-        half = t // 2
-        return self._log_factorial(t) - self._log_factorial(half) - half * (self.log_2 + self.log_m)
-
-    def _log_cosh(self, t: int) -> Decimal:
-        y = Decimal(_best_y(t / float(self.m)))
-        log_cosh = y + (1 + (-2 * y).exp()).ln() - self.log_2
-        return self._log_factorial(t) + self.m * log_cosh - t * (self.log_m + y.ln())
-
-
-_PI = Decimal("3.141592653589793238462643383279502884197")
-# B_2j/(2j (2j - 1)) at x^(2j - 1), after 1/(12 x)
-_STIRLING = (
-    (3, Fraction(-1, 360)),
-    (5, Fraction(1, 1260)),
-    (7, Fraction(-1, 1680)),
-    (9, Fraction(1, 1188)),
-    (11, Fraction(-691, 360360)),
-    (13, Fraction(1, 156)),
-)
+            series += coefficient / x**power
+        return (x + Decimal("0.5")) * x.ln() - x + _LOG_ROOT + series
 
 
 def _best_y(ratio: float) -> float:

@@ -85,22 +85,15 @@ class Level:
         slightly.
         """
         low, high = self.masses[height], self.masses[height + 1]
-        rising, falling = self._near_extremes[height]
+        # Floats only leave out symbols that cannot have the largest ratio: a quotient of two rounded
+        # masses is off by less than 4e-16 of itself, so the largest is within 1e-15 of the largest
+        # quotient.
+        quotients = self.law[height + 1] / self.law[height]
+        rising = np.flatnonzero(quotients >= quotients.max() * (1 - 1e-14)).tolist()
+        falling = np.flatnonzero(quotients <= quotients.min() * (1 + 1e-14)).tolist()
         up = max((high[s] << RATIO_BITS) // low[s] for s in rising)
         down = max((low[s] << RATIO_BITS) // high[s] for s in falling)
         return Fraction(up + 1, 1 << RATIO_BITS), Fraction(down + 1, 1 << RATIO_BITS)
-
-    @cached_property
-    def _near_extremes(self) -> list[tuple[list[int], list[int]]]:
-        """For each step, the symbols whose ratio may be the largest, upwards and downwards.
-
-        Floats only leave out symbols that cannot have it: a quotient of two rounded masses is off
-        by less than 4e-16 of itself, so the largest is within 1e-15 of the largest quotient.
-        """
-        ratios = self.law[1:] / self.law[:-1]
-        rising = ratios >= ratios.max(axis=1, keepdims=True) * (1 - 1e-14)
-        falling = ratios <= ratios.min(axis=1, keepdims=True) * (1 + 1e-14)
-        return list(zip(_chosen(rising), _chosen(falling), strict=True))
 
     def faults(self) -> Iterator[str]:
         """What is wrong with one that was not planned here, if anything."""
@@ -179,10 +172,17 @@ class Ladder:
             digest.update(np.array(level.masses, "<u8").tobytes())
         return digest.hexdigest()
 
+    def step_ratios(self, count: int) -> tuple[Fraction, Fraction]:
+        """The largest ratios up and down of the step from a count to the next, rounded up."""
+        level = next(level for level in self.levels if count < level.start + level.height)
+        return level.step_ratios(count - level.start)
+
     @cached_property
-    def step_ratios(self) -> list[tuple[Fraction, Fraction]]:
-        """For each step c → c + 1 below the top, the largest ratios up and down, rounded up."""
-        return [level.step_ratios(h) for level in self.levels for h in range(level.height)]
+    def rough_ratios(self) -> tuple[Matrix, Matrix]:
+        """The same of all steps below the top, as floats that are off by less than 1e-15 of themselves."""
+        quotients = [level.law[1:] / level.law[:-1] for level in self.levels]
+        rising = np.concatenate([each.max(axis=1) for each in quotients])
+        return rising, 1 / np.concatenate([each.min(axis=1) for each in quotients])
 
     def faults(self) -> Iterator[str]:
         """What is wrong with one that was not planned here, if anything."""
@@ -191,12 +191,6 @@ class Ladder:
             yield f"a pattern must have at most {MOST_PATTERN_BITS} bits, and a ladder at most {MOST_HEIGHT} heights"
         if not 1 <= len(starts) <= 4 or [level.start for level in self.levels] != starts:
             yield "there must be 1..4 levels, each starting where the previous one ends"
-
-
-def _chosen(mask: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """The columns that are set in each row; NumPy row by row would take several times as long."""
-    columns, ends = np.nonzero(mask)[1].tolist(), np.cumsum(mask.sum(axis=1)).tolist()
-    return [columns[begin:end] for begin, end in pairwise([0, *ends])]
 
 
 def spread_anchors(budgets: Sequence[float] | Matrix, gaps: int) -> list[int]:

@@ -22,7 +22,7 @@ from .. import _native
 from .._util.progress import task
 from ..errors import ParameterError
 from ..privacy.randomness import Randomness, Words
-from .dependence import dependence
+from .dependence import dependence, pairs
 from .scale import PLAIN, Scale
 
 MOST_REDRAWS = 16
@@ -50,6 +50,8 @@ class LinearSystem:
         """The system with the least space whose further keys depend on others with probability at
         most `failure`.
         """
+        # A large `failure` alone would allow rows that are often dependent.
+        most = min(failure, MOST_DEFECT * 2 / max(keys, 1))
         best: LinearSystem | None = None
         # Five slots are best in most cases: trying them first ends the search among the others
         # early.
@@ -57,8 +59,7 @@ class LinearSystem:
             per_key = SLOTS_PER_KEY[slots]
             system = cls(slots, math.ceil(per_key * keys / slots) + 1, width, keys)
             while system.segment < LARGEST_SEGMENT and (best is None or system.size < best.size):
-                # A large `failure` alone would allow rows that are often dependent.
-                if system.dependence <= failure and system.rank_defect <= MOST_DEFECT:
+                if pairs(keys, slots, system.segment) <= most and system.dependence <= most:
                     best = system
                     break
                 system = replace(system, segment=math.ceil(1.1 * system.segment))
