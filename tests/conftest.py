@@ -84,11 +84,13 @@ def _forgetting_plans_of_tests(undo: Callable[..., None]) -> Callable[..., None]
 
 
 def _is_outside_of_plans(target: Any) -> bool:
-    """Whether no plan depends on it: the environment, or a part of the program that plans do not know."""
+    """Whether no plan depends on it: the environment, or a part of the program that plans do not
+    know.
+    """
     if target is os.environ or target is sys.modules:
         return True
     name = target if isinstance(target, str) else getattr(target, "__module__", None) or getattr(target, "__name__", "")
-    return name.startswith(OUTSIDE_OF_PLANS)
+    return str(name).startswith(OUTSIDE_OF_PLANS)
 
 
 def _forget_plans() -> None:

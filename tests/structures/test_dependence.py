@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from sparsedp.structures.dependence import _Terms, dependence
+from sparsedp.structures.dependence import _log_factorial, dependence, pairs
 
 # A segment must divide 2^32 for its slots to be equally likely, which the exact sum assumes.
 SYSTEMS = [(1, 3, 4), (3, 2, 8), (7, 3, 8), (10, 5, 16), (20, 4, 16), (40, 3, 32), (60, 8, 16), (64, 5, 32)]
@@ -49,8 +49,16 @@ def test_large_systems_are_ruled_by_pairs(keys: int) -> None:
     if segment >= 1 << 31:
         assert dependence(keys, 5, (1 << 31) - 1) == 1  # too many keys: it says so quickly
         return
-    pairs = Fraction(keys) / Fraction(segment) ** 5
-    assert pairs < dependence(keys, 5, segment) < pairs * Fraction(11, 10)
+    alone = Fraction(keys) / Fraction(segment) ** 5
+    assert alone < dependence(keys, 5, segment) < alone * Fraction(11, 10)
+
+
+@pytest.mark.parametrize("keys", [1, 2, 10, 1000])
+def test_pairs_are_the_first_term_so_no_system_is_left_out_by_them(keys: int) -> None:
+    # Mutant: pairs that exceed the whole bound, so that a larger system than needed is taken.
+    for slots in range(3, 9):
+        for segment in (3, 7, 100, 12345, (1 << 31) - 1):
+            assert min(Fraction(1), pairs(keys, slots, segment)) <= dependence(keys, slots, segment)
 
 
 def test_slots_that_are_not_equally_likely_count_as_the_likeliest() -> None:
@@ -60,8 +68,7 @@ def test_slots_that_are_not_equally_likely_count_as_the_likeliest() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 39, 40, 41, 100, 1000])
 def test_logarithms_of_factorials_are_right_to_24_digits(n: int) -> None:
-    with localcontext(Context(prec=40)):
-        ours = _Terms(10, 3, Decimal(10))._log_factorial(n)
+    ours = _log_factorial(n)
     with localcontext(Context(prec=60)):
         assert abs(ours - Decimal(math.factorial(n)).ln()) < Decimal("1e-24")
 

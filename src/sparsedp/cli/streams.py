@@ -26,8 +26,8 @@ def answer(release: Release, asked: Asked, confidence: float) -> pa.Table:
 
 
 def _floats(values: npt.NDArray[np.float64]) -> pa.Array:
-    """A column of numbers. `pa.array` would import pandas, if it is installed, to see that they are not
-    its own: half a second, longer than the rest of a lookup.
+    """A column of numbers. `pa.array` would import pandas, if it is installed, to see that they are
+    not its own: half a second.
     """
     return pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 

@@ -34,7 +34,16 @@ from ..structures.thresholds import StableStage, Stage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .fitted import Fit, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
-from .leftover import assumed_above, expected_stored, not_stored, plan_stage, ratio_up, steepest, step_factors, unstored_chances
+from .leftover import (
+    assumed_above,
+    expected_stored,
+    not_stored,
+    plan_stage,
+    ratio_up,
+    steepest,
+    step_factors,
+    unstored_chances,
+)
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
 from .partial import Touched
 from .patterns import BALANCED, PatternReader

@@ -179,7 +179,9 @@ class Ladder:
 
     @cached_property
     def rough_ratios(self) -> tuple[Matrix, Matrix]:
-        """The same of all steps below the top, as floats that are off by less than 1e-15 of themselves."""
+        """The same of all steps below the top, as floats that are off by less than 1e-15 of
+        themselves.
+        """
         quotients = [level.law[1:] / level.law[:-1] for level in self.levels]
         rising = np.concatenate([each.max(axis=1) for each in quotients])
         return rising, 1 / np.concatenate([each.min(axis=1) for each in quotients])
