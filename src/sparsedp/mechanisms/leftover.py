@@ -18,11 +18,11 @@ import numpy as np
 
 from ..errors import ParameterError
 from ..privacy.bounds import geometric_mean_error
-from ..privacy.laws import precise
+from ..privacy.laws import log_bounds, precise
 from ..privacy.neighbours import HEADROOM
 from ..privacy.numbers import check_number
 from ..structures.decoding import Floats
-from ..structures.ladder import MOST_HEIGHT, RATIO_BITS
+from ..structures.ladder import MOST_HEIGHT, RATIO_BITS, Ladder
 from ..structures.table import Counts
 from ..structures.thresholds import PureStage, StableStage, Stage
 from .problem import Problem
@@ -65,6 +65,18 @@ def unstored_chances(stage: Stage, counts: int) -> tuple[tuple[Fraction, ...], .
     """
     first = tuple(1 - chance for chance in stage.passing.chance) if isinstance(stage, PureStage) else (Fraction(1),)
     return first, *((chance,) for chance in stage.unstored(counts - 1))
+
+
+def unstored_loss(stage: Stage, ladder: Ladder) -> Decimal:
+    """The largest loss of one step of "not stored" and the symbols together."""
+    absent = unstored_chances(stage, ladder.height + 1)
+    worst = 1 << RATIO_BITS
+    for count in steepest(absent, *ladder.rough_ratios):
+        (up, down), (after, *_) = ladder.step_ratios(count), absent[count + 1]
+        # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols' ratio.
+        for start in absent[count]:
+            worst = max(worst, ratio_up(up, after, start), ratio_up(down, start, after))
+    return log_bounds(Fraction(worst, 1 << RATIO_BITS)).high
 
 
 def steepest(absent: Sequence[Sequence[Fraction]], up: Floats, down: Floats) -> list[int]:

@@ -22,28 +22,18 @@ import numpy as np
 from .._util.lazy import cached_property
 from ..errors import ParameterError
 from ..keys.hashing import Partition
-from ..privacy.laws import log_bounds
 from ..privacy.numbers import check_number
 from ..privacy.randomness import Randomness, Words
 from ..structures.balancing import Game
 from ..structures.decoding import ESTIMATORS, PRIORS, Decoder, FittedLoads, Floats, Loads, keys_above
 from ..structures.embedding import BLOCK_BITS, Blocks
-from ..structures.ladder import RATIO_BITS, Ladder
+from ..structures.ladder import Ladder
 from ..structures.table import Counts
 from ..structures.thresholds import StableStage, Stage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .fitted import Fit, Symbols, fit_prior
 from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
-from .leftover import (
-    assumed_above,
-    expected_stored,
-    not_stored,
-    plan_stage,
-    ratio_up,
-    steepest,
-    step_factors,
-    unstored_chances,
-)
+from .leftover import assumed_above, expected_stored, not_stored, plan_stage, step_factors, unstored_loss
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
 from .partial import Touched
 from .patterns import BALANCED, PatternReader
@@ -125,16 +115,7 @@ class TightAlpPlan(DivisiblePlan):
         """The largest loss of one step: of a stored value, or of "not stored" and the symbols
         together.
         """
-        ladder = self.blocks.ladder
-        absent = unstored_chances(self.stage, ladder.height + 1)
-        worst = 1 << RATIO_BITS
-        for count in steepest(absent, *ladder.rough_ratios):
-            (up, down), (after, *_) = ladder.step_ratios(count), absent[count + 1]
-            # P[z, not stored] changes by P[not stored | c + 1]/P[not stored | c] times the symbols'
-            # ratio.
-            for start in absent[count]:
-                worst = max(worst, ratio_up(up, after, start), ratio_up(down, start, after))
-        return max(self.stage.step_loss, log_bounds(Fraction(worst, 1 << RATIO_BITS)).high)
+        return max(self.stage.step_loss, unstored_loss(self.stage, self.blocks.ladder))
 
     @property
     def epsilon(self) -> float:
