@@ -92,7 +92,7 @@ def test_keys_of_another_kind(served: Running, name: str, keys: list[Any], words
         (f"{LOOKUP}?key=a&confidence=nan", 400, "confidence"),
         (f"{LOOKUP}?key=a&confidence=x", 400, "confidence must be a valid number"),
         (f"{LOOKUP}?key=a&confidence=0.9&confidence=0.8", 400, "once"),
-        (f"{LOOKUP}?keys=a", 400, "there are: key, confidence"),
+        (f"{LOOKUP}?keys=a", 400, "there are: key, columns, confidence"),
         (f"{LOOKUP}?key=%ff", 400, "UTF-8"),
         (f"{LOOKUP}?key=\xff", 400, "UTF-8"),
         ("/v1/releases/pairs/lookup?key=a", 400, "JSON array"),
