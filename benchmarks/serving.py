@@ -133,12 +133,25 @@ def _rows(ours: Connection, theirs: Connection, release: sparsedp.Release, texts
     answered = read_stream(asked(), KEYS)
     if not np.array_equal(answered.column("estimate").to_numpy(), release.lookup(texts)):
         raise AssertionError("the service gives other estimates than the release")
-    for against, work, most in (
-        ("lookup and interval", lambda: (release.lookup(texts), release.interval(texts)), HALF_THE_SPEED),
-        ("lookup alone", lambda: release.lookup(texts), None),
+    estimates = partial(ours.ask, "POST", "/v1/releases/visits/lookup?columns=estimate", body, ARROW)
+    if not read_stream(estimates(), KEYS).equals(answered.select(["estimate"])):
+        raise AssertionError("the service gives other estimates if they are all that is asked for")
+    size = len(estimates())
+    constant = partial(theirs.ask, "POST", f"/constant?size={size}", body, ARROW)
+
+    def look() -> object:
+        return release.lookup(texts)
+
+    whole, alone = "POST of 10⁶ keys, Arrow", "POST of 10⁶ keys, Arrow, estimates only"
+    for name, request, against, work, most in (
+        (whole, asked, "lookup and interval", lambda: (look(), release.interval(texts)), HALF_THE_SPEED),
+        (whole, asked, "answer", lambda: release.answer(texts), None),
+        (whole, asked, "lookup alone", look, None),
+        (alone, estimates, "a constant", constant, None),
+        (alone, estimates, "lookup", look, HALF_THE_SPEED),
     ):
-        took, alone = side_by_side(asked, work, 5)
-        yield Row("POST of 10⁶ keys, Arrow", against, took, alone, most=most, figures={"keys a second": KEYS / took})
+        took, other = side_by_side(request, work, 5)
+        yield Row(name, against, took, other, most=most, figures={"keys a second": KEYS / took})
 
 
 def _batch(name: str, ours: Connection, theirs: Connection, body: bytes, kind: dict[str, str], keys: int) -> Row:

@@ -101,9 +101,12 @@ inline void try_blocks(std::vector<uint64_t> ids, uint64_t seed, size_t parts) {
     symbols.count(counts.data());
     check(counts == plain_counts, "symbols are counted wrong");
 
-    // Every pattern is its own value, and every other id is stored.
-    std::vector<double> values(size_t{1} << (plain.shape[0] + plain.shape[2]));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i);
+    // Every pattern is its own value, and its negative the second; every other id is stored.
+    std::vector<double> values(size_t{2} << (plain.shape[0] + plain.shape[2]));
+    for (size_t i = 0; i < values.size(); i += 2) {
+        values[i + 1] = -static_cast<double>(i >> 1);
+        values[i] = -values[i + 1];
+    }
     std::vector<std::vector<uint64_t>> arrays(parts), stored(parts);
     std::vector<std::vector<int64_t>> stored_values(parts);
     std::map<uint64_t, int64_t> table;
@@ -125,18 +128,21 @@ inline void try_blocks(std::vector<uint64_t> ids, uint64_t seed, size_t parts) {
     tables.reserve(parts);
     for (const TableIndex& index : indices) tables.push_back(&index);
     const Placement place{true, 0, 0};
-    const Reader<BlockSource> reader({layout, place, plain.row_seed, given, span(values)}, tables,
-                                     {2, 0.5, -20, 1e9, 0.25});
-    std::vector<double> answers(ids.size());
-    reader.read(KnownIds(span(ids)), answers.data());
+    const Reader<BlockSource> reader({layout, place, plain.row_seed, given}, tables, span(values),
+                                     {{2, 0.5, -20, 1e9, 0.25}, {1, -3, -1e9, 1e9, 1}});
+    std::vector<double> answers(ids.size()), second(ids.size());
+    double* const outs[] = {answers.data(), second.data()};
+    reader.read(KnownIds(span(ids)), outs);
     for (size_t i = 0; i < ids.size(); ++i) {
         const uint64_t block = block_of(ids[i], plain.blocks);
         const auto at = table.find(ids[i]);
-        const double expected = at != table.end()
-                                    ? std::max(2 * static_cast<double>(at->second) + 0.5, -20.0) / 4
-                                    : values[plain.symbol(block, 0, plain.row_at(ids[i], 0)) |
-                                             plain.symbol(block, 1, plain.row_at(ids[i], 1)) << plain.shape[0]];
+        const bool is_stored = at != table.end();
+        const double stored_value = is_stored ? static_cast<double>(at->second) : 0;
+        const auto pattern = static_cast<double>(plain.symbol(block, 0, plain.row_at(ids[i], 0)) |
+                                                 plain.symbol(block, 1, plain.row_at(ids[i], 1)) << plain.shape[0]);
+        const double expected = is_stored ? std::max(2 * stored_value + 0.5, -20.0) / 4 : pattern;
         check(answers[i] == expected && reader.read_one(ids[i]) == expected, "a key is read wrong");
+        check(second[i] == (is_stored ? stored_value - 3 : -pattern), "the second answer of a key is wrong");
     }
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "arrow_targets.hpp"
 #include "block_targets.hpp"
 #include "buckets.hpp"
 #include "checking.hpp"
@@ -159,7 +160,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::memcpy(&second, data + 9, 8);
     const Bytes rest(data + 17, data + size);
     const std::vector<uint64_t> words = elements<uint64_t>(rest);
-    switch (data[0] % 23) {
+    switch (data[0] % 24) {
         case 0: try_table(words, false); break;
         case 1: try_table(words, true); break;
         case 2: try_estimator(words, first % 4096); break;
@@ -177,7 +178,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         case 20: try_cuts(words, first, static_cast<unsigned>(second)); break;
         case 21: try_keys(6, first, second, rest); break;
         case 22: try_lanes(first, words, rest); break;
-        default: try_keys(data[0] % 23 - 13U, first, second, rest);
+        case 23: {
+            const size_t half = rest.size() / 2;
+            const Bytes head(rest.data(), rest.data() + half), tail(rest.data() + half, rest.data() + rest.size());
+            try_arrow({first, second}, second, elements<int32_t>(head), tail, words);
+            try_exported(words, first & 1);
+            break;
+        }
+        default: try_keys(data[0] % 24 - 13U, first, second, rest);
     }
     return 0;
 }

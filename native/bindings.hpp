@@ -80,6 +80,7 @@ Out<T> map(const Kernel& kernel) {
     return map<T>(kernel.size(), kernel);
 }
 
+void register_arrow(nb::module_& m);
 void register_balancing(nb::module_& m);
 void register_blocks(nb::module_& m);
 void register_composite(nb::module_& m);

@@ -1,5 +1,6 @@
 // From columns of text, bytes or wide integers to fingerprints. A column checks its buffers when it is constructed.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -87,31 +88,49 @@ class ViewColumn final : public KeyBatch {
 };
 
 // Integers of 128 bits, each a low and a high word. Keys are those of 64 bits, signed or not.
-class WideColumn {
+class WideColumn final : public KeyBatch {
    public:
-    WideColumn(SipKey key, Span<const int64_t> words) : key_(key), words_(words.data), size_(words.size / 2) {
+    WideColumn(SipKey key, Span<const uint64_t> words) : key_(key), words_(words.data), size_(words.size / 2) {
         require(words.size % 2 == 0, "an integer of 128 bits has two words");
     }
 
-    size_t size() const { return size_; }
+    size_t size() const override { return size_; }
 
     // The position of the first integer that is no key, or otherwise the number of keys.
     size_t first_outside() const {
         for (size_t i = 0; i < size_; ++i)
-            if (high(i) != 0 && (high(i) != -1 || low(i) >= 0)) return i;
+            if (high(i) != 0 && (~high(i) != 0 || low(i) >> 63 == 0)) return i;
         return size_;
     }
 
-    uint64_t operator()(size_t i) const {
-        return high(i) < 0 ? hash_signed(key_, low(i)) : hash_unsigned(key_, static_cast<uint64_t>(low(i)));
+    // Of integers that are all keys.
+    void ids(size_t begin, size_t count, uint64_t* out) const override {
+        for (size_t done = 0; done < count; done += at_once) {
+            const size_t some = std::min(at_once, count - done);
+            uint64_t lows[at_once], negative = 0, large = 0;
+            for (size_t i = 0; i < some; ++i) {
+                lows[i] = low(begin + done + i);
+                negative |= high(begin + done + i);
+                large |= lows[i] & ~high(begin + done + i);
+            }
+            // Only if both are among them, each needs to be looked at.
+            if (negative == 0 || large >> 63 == 0)
+                IntegerKeys(key_, {lows, some}, negative != 0).ids(0, some, out + done);
+            else
+                for (size_t i = 0; i < some; ++i)
+                    out[done + i] = high(begin + done + i) ? hash_signed(key_, static_cast<int64_t>(lows[i]))
+                                                           : hash_unsigned(key_, lows[i]);
+        }
     }
 
    private:
-    int64_t low(size_t i) const { return words_[2 * i]; }
-    int64_t high(size_t i) const { return words_[2 * i + 1]; }
+    static constexpr size_t at_once = 64;
+
+    uint64_t low(size_t i) const { return words_[2 * i]; }
+    uint64_t high(size_t i) const { return words_[2 * i + 1]; }
 
     SipKey key_;
-    const int64_t* words_;
+    const uint64_t* words_;
     size_t size_;
 };
 

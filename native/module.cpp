@@ -13,6 +13,7 @@ NB_MODULE(_native, m) {
     register_key_columns(m);
     register_noise(m);
     register_readers(m);
+    register_arrow(m);
     register_retrieval(m);
     register_rounding(m);
     register_sorting(m);

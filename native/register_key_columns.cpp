@@ -19,13 +19,6 @@ Keys unsigned_keys(uint64_t k0, uint64_t k1, In<uint64_t> values) {
     return Keys::of(std::make_unique<IntegerKeys>(SipKey{k0, k1}, span(values), false), values);
 }
 
-// Returns the position of the first integer that is no key, if there is one, instead.
-nb::object hash_wide(uint64_t k0, uint64_t k1, In<int64_t> words) {
-    const WideColumn column({k0, k1}, span(words));
-    const size_t outside = column.first_outside();
-    return outside != column.size() ? nb::object(nb::int_(outside)) : nb::cast(map<uint64_t>(column));
-}
-
 template <typename Offset>
 Keys offset_keys(uint64_t k0, uint64_t k1, In<Offset> offsets, In<uint8_t> data, bool text) {
     auto column = std::make_unique<OffsetColumn<Offset>>(SipKey{k0, k1}, span(offsets), span(data), tag_of(text));
@@ -55,7 +48,6 @@ void register_key_columns(nb::module_& m) {
     nb::class_<Keys>(m, "Keys").def("__len__", &Keys::size).def("ids", &Keys::ids);
     m.def("signed_keys", &signed_keys, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
     m.def("unsigned_keys", &unsigned_keys, nb::arg("k0"), nb::arg("k1"), nb::arg("values"));
-    m.def("hash_wide", &hash_wide, nb::arg("k0"), nb::arg("k1"), nb::arg("words"));
     m.def("offset_keys", &offset_keys<int32_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"), nb::arg("data"),
           nb::arg("text"));
     m.def("large_offset_keys", &offset_keys<int64_t>, nb::arg("k0"), nb::arg("k1"), nb::arg("offsets"), nb::arg("data"),

@@ -7,7 +7,7 @@
 
 #include "bindings.hpp"
 #include "key_objects.hpp"
-#include "keys_object.hpp"
+#include "reader_object.hpp"
 #include "readers.hpp"
 #include "sources.hpp"
 
@@ -53,88 +53,67 @@ std::vector<const TableIndex*> indices(nb::list tables, std::vector<nb::object>&
     return result;
 }
 
-// What Python sees of all readers.
-class AnyReader {
-   public:
-    AnyReader() = default;
-    AnyReader(const AnyReader&) = delete;
-    AnyReader& operator=(const AnyReader&) = delete;
-    virtual ~AnyReader() = default;
-
-    virtual double read_one(uint64_t id) const = 0;
-    virtual void read_batch(const KeyBatch& keys, double* out) const = 0;
-
-    Out<double> read(In<uint64_t> ids) const { return read_all(KnownIds(span(ids))); }
-    Out<double> read_keys(const Keys& keys) const { return read_all(keys.batch()); }
-
-   private:
-    Out<double> read_all(const KeyBatch& keys) const {
-        const size_t count = keys.size();
-        auto out = uninitialised<double>(count);
-        {
-            Unlocked unlocked;
-            read_batch(keys, out.get());
-        }
-        return own(std::move(out), count);
-    }
-};
-
 template <typename Source>
 class ReaderOf : public AnyReader {
    public:
+    size_t answers() const override { return reader_.answers(); }
     double read_one(uint64_t id) const override { return reader_.read_one(id); }
-    void read_batch(const KeyBatch& keys, double* out) const override { reader_.read(keys, out); }
+    void read_batch(const KeyBatch& keys, double* const* outs) const override { reader_.read(keys, outs); }
 
    protected:
-    ReaderOf(Source source, nb::list tables, StoredAs stored_as)
-        : reader_(std::move(source), indices(tables, kept_), stored_as) {}
+    ReaderOf(Source source, nb::list tables, In<double> values, std::vector<StoredAs> stored_as)
+        : values_(values), reader_(std::move(source), indices(tables, kept_), span(values), std::move(stored_as)) {}
 
    private:
     std::vector<nb::object> kept_;
+    In<double> values_;
     Reader<Source> reader_;
 };
 
 using Scale = std::tuple<double, double, double>;  // low, high, step
 
-StoredAs stored_as(double factor, double offset, const Scale& scale) {
-    return {factor, offset, std::get<0>(scale), std::get<1>(scale), std::get<2>(scale)};
+using Offsets = std::vector<double>;  // one for each answer of a key
+
+std::vector<StoredAs> stored_as(double factor, const Offsets& offsets, const Scale& scale) {
+    const auto [low, high, step] = scale;
+    std::vector<StoredAs> result;
+    result.reserve(offsets.size());
+    for (const double offset : offsets) result.push_back({factor, offset, low, high, step});
+    return result;
 }
 
 class TableReader : public ReaderOf<NoSource> {
    public:
-    TableReader(nb::list tables, bool hashed, double factor, double offset, double answer, Scale scale)
-        : ReaderOf(NoSource({hashed, 0, 0}, tables.size(), answer), tables, stored_as(factor, offset, scale)) {}
+    TableReader(nb::list tables, bool hashed, In<double> values, double factor, const Offsets& offsets, Scale scale)
+        : ReaderOf(NoSource({hashed, 0, 0}, tables.size()), tables, values, stored_as(factor, offsets, scale)) {}
 };
 
 class BlockReader : public ReaderOf<BlockSource> {
    public:
     BlockReader(nb::list tables, std::vector<In<uint64_t>> blocks, InMatrix<uint32_t> shape, uint64_t total,
                 bool hashed, uint64_t seed0, uint64_t seed1, uint64_t row_seed, In<double> values, double factor,
-                double offset, Scale scale)
-        : ReaderOf({block_layout(matrix(shape), total), {hashed, seed0, seed1}, row_seed, spans(blocks), span(values)},
-                   tables, stored_as(factor, offset, scale)),
-          blocks_(std::move(blocks)),
-          values_(values) {}
+                const Offsets& offsets, Scale scale)
+        : ReaderOf({block_layout(matrix(shape), total), {hashed, seed0, seed1}, row_seed, spans(blocks)}, tables,
+                   values, stored_as(factor, offsets, scale)),
+          blocks_(std::move(blocks)) {}
 
    private:
     std::vector<In<uint64_t>> blocks_;
-    In<double> values_;
 };
 
 class SlotReader : public ReaderOf<SlotSource> {
    public:
     SlotReader(nb::list tables, std::vector<In<uint8_t>> packed, std::vector<In<uint64_t>> seeds, bool hashed,
-               size_t width, size_t slots, uint64_t segment, In<uint64_t> lasts, In<double> values, Scale scale)
-        : ReaderOf({{hashed, 0, 0}, spans(packed), spans(seeds), width, slots, segment, span(lasts), span(values)},
-                   tables, stored_as(1, 0, scale)),
+               size_t width, size_t slots, uint64_t segment, In<uint64_t> lasts, In<double> values,
+               const Offsets& offsets, Scale scale)
+        : ReaderOf({{hashed, 0, 0}, spans(packed), spans(seeds), width, slots, segment, span(lasts)}, tables, values,
+                   stored_as(1, offsets, scale)),
           packed_(std::move(packed)),
-          lasts_(lasts),
-          values_(values) {}
+          lasts_(lasts) {}
 
    private:
     std::vector<In<uint8_t>> packed_;
     In<uint64_t> lasts_;
-    In<double> values_;
 };
 
 // Answers one key after the other with a single call from Python.
@@ -166,23 +145,26 @@ void register_readers(nb::module_& m) {
         .def(nb::init<In<uint64_t>, In<int64_t>>(), nb::arg("ids"), nb::arg("values"))
         .def("find", &Table::find, nb::arg("ids"));
     nb::class_<AnyReader>(m, "Reader")
-        .def("read", &AnyReader::read, nb::arg("keys"))
-        .def("read", &AnyReader::read_keys, nb::arg("keys"))
+        .def("read", &AnyReader::read<In<uint64_t>>, nb::arg("keys"))
+        .def("read", &AnyReader::read<const Keys&>, nb::arg("keys"))
+        .def("read_all", &AnyReader::read_all<In<uint64_t>>, nb::arg("keys"))
+        .def("read_all", &AnyReader::read_all<const Keys&>, nb::arg("keys"))
         .def("read_one", &AnyReader::read_one, nb::arg("id"));
     nb::class_<TableReader, AnyReader>(m, "TableReader")
-        .def(nb::init<nb::list, bool, double, double, double, Scale>(), nb::arg("tables"), nb::arg("hashed"),
-             nb::arg("factor"), nb::arg("offset"), nb::arg("answer"), nb::arg("scale") = plain);
+        .def(nb::init<nb::list, bool, In<double>, double, const Offsets&, Scale>(), nb::arg("tables"),
+             nb::arg("hashed"), nb::arg("values"), nb::arg("factor"), nb::arg("offsets"), nb::arg("scale") = plain);
     nb::class_<BlockReader, AnyReader>(m, "BlockReader")
         .def(nb::init<nb::list, std::vector<In<uint64_t>>, InMatrix<uint32_t>, uint64_t, bool, uint64_t, uint64_t,
-                      uint64_t, In<double>, double, double, Scale>(),
+                      uint64_t, In<double>, double, const Offsets&, Scale>(),
              nb::arg("tables"), nb::arg("parts"), nb::arg("shape"), nb::arg("blocks"), nb::arg("hashed"),
              nb::arg("seed0"), nb::arg("seed1"), nb::arg("row_seed"), nb::arg("values"), nb::arg("factor"),
-             nb::arg("offset"), nb::arg("scale") = plain);
+             nb::arg("offsets"), nb::arg("scale") = plain);
     nb::class_<SlotReader, AnyReader>(m, "SlotReader")
         .def(nb::init<nb::list, std::vector<In<uint8_t>>, std::vector<In<uint64_t>>, bool, size_t, size_t, uint64_t,
-                      In<uint64_t>, In<double>, Scale>(),
+                      In<uint64_t>, In<double>, const Offsets&, Scale>(),
              nb::arg("tables"), nb::arg("packed"), nb::arg("seeds"), nb::arg("hashed"), nb::arg("width"),
-             nb::arg("slots"), nb::arg("segment"), nb::arg("lasts"), nb::arg("values"), nb::arg("scale") = plain);
+             nb::arg("slots"), nb::arg("segment"), nb::arg("lasts"), nb::arg("values"), nb::arg("offsets"),
+             nb::arg("scale") = plain);
     nb::class_<Single>(m, "Single")
         .def(nb::init<const AnyReader&, uint64_t, uint64_t, const char*>(), nb::arg("reader"), nb::arg("k0"),
              nb::arg("k1"), nb::arg("kind"), nb::keep_alive<1, 2>())

@@ -1,4 +1,5 @@
-// What readers have besides tables: noisy symbols in blocks, slots of linear systems, or nothing.
+// What readers have besides tables: noisy symbols in blocks, slots of linear systems, or nothing. A source reads a
+// number for each key, for which a reader has answers.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +21,7 @@ inline size_t part_of(uint64_t placement, uint64_t parts) { return static_cast<s
 // Readers ask for keys in groups of at most so many.
 constexpr size_t most_of_group = 32;
 
-// Noisy symbols in cache-line blocks; the pattern of a key's symbols has a value in a table of all patterns.
+// Noisy symbols in cache-line blocks, of which it reads the pattern of a key.
 class BlockSource {
    public:
     struct Places {
@@ -28,18 +29,23 @@ class BlockSource {
         const uint8_t* blocks[most_of_group];
     };
 
+    static constexpr const char* one_value_for_each = "one value for each pattern";
+
     BlockSource(const BlockLayout& layout, Placement place, uint64_t row_seed,
-                const std::vector<Span<const uint64_t>>& parts, Span<const double> values)
-        : layout_(layout), place_(place), row_seed_(row_seed), parts_(parts.size()), values_(values.data) {
+                const std::vector<Span<const uint64_t>>& parts)
+        : layout_(layout), place_(place), row_seed_(row_seed), parts_(parts.size()) {
         require(parts_ >= 1 && layout.blocks % parts_ == 0, "every part must have equally many blocks");
-        uint32_t bits = 0;
-        for (size_t j = 0; j < layout.levels; ++j) bits += layout.bits[j];
-        require(values.size == size_t{1} << bits, "one value for each pattern");
         const uint64_t each = layout.blocks / parts_;
         for (size_t part = 0; part < parts_; ++part) {
             require(holds_blocks(parts[part], each), "an array must hold its blocks");
             bases_.push_back(reinterpret_cast<const uint8_t*>(parts[part].data) - part * each * block_bytes);
         }
+    }
+
+    size_t answers() const {
+        uint32_t bits = 0;
+        for (size_t j = 0; j < layout_.levels; ++j) bits += layout_.bits[j];
+        return size_t{1} << bits;
     }
 
     size_t parts() const { return parts_; }
@@ -56,8 +62,8 @@ class BlockSource {
         __builtin_prefetch(places.blocks[i]);
     }
 
-    double read(const Places& places, size_t i) const {
-        return values_[pattern(places.blocks[i], row_bits(places.placements[i], row_seed_))];
+    size_t read(const Places& places, size_t i) const {
+        return pattern(places.blocks[i], row_bits(places.placements[i], row_seed_));
     }
 
    private:
@@ -74,7 +80,6 @@ class BlockSource {
     Placement place_;
     uint64_t row_seed_, parts_;
     std::vector<const uint8_t*> bases_;  // where block 0 of the release would lie, for each part
-    const double* values_;
 };
 
 // Only the table: every key that is not stored has the same answer.
@@ -82,23 +87,25 @@ class NoSource {
    public:
     struct Places {};
 
-    NoSource(Placement place, uint64_t parts, double answer) : place_(place), parts_(parts), answer_(answer) {
+    static constexpr const char* one_value_for_each = "one value for keys that are not stored";
+
+    NoSource(Placement place, uint64_t parts) : place_(place), parts_(parts) {
         require(parts >= 1, "there must be a table");
     }
 
+    size_t answers() const { return 1; }
     size_t parts() const { return parts_; }
     size_t part(uint64_t id) const { return part_of(place_(id), parts_); }
     void locate(const uint64_t*, size_t, Places&) const {}
     void fetch(Places&, size_t) const {}
-    double read(const Places&, size_t) const { return answer_; }
+    size_t read(const Places&, size_t) const { return 0; }
 
    private:
     Placement place_;
     uint64_t parts_;
-    double answer_;
 };
 
-// A linear system in each part; the XOR of a key's slots falls into a bucket that has a value.
+// A linear system in each part; it reads the bucket which the XOR of a key's slots falls into.
 class SlotSource {
    public:
     struct Places {
@@ -106,16 +113,19 @@ class SlotSource {
         const uint8_t* packed[most_of_group];
     };
 
+    static constexpr const char* one_value_for_each = "one value for each bucket";
+
     SlotSource(Placement place, const std::vector<Span<const uint8_t>>& packed,
                const std::vector<Span<const uint64_t>>& seeds, size_t width, size_t slots, uint64_t segment,
-               Span<const uint64_t> lasts, Span<const double> values)
+               Span<const uint64_t> lasts)
         : place_(place),
           systems_(checked(packed, seeds, width, slots, segment)),
           width_(width),
           slots_(slots),
-          buckets_(checked(lasts, values), lasts.size, static_cast<unsigned>(8 * width)),
-          values_(values.data) {}
+          answers_(lasts.size),
+          buckets_(checked(lasts), lasts.size, static_cast<unsigned>(8 * width)) {}
 
+    size_t answers() const { return answers_; }
     size_t parts() const { return systems_.size(); }
     size_t part(uint64_t id) const { return part_of(place_(id), systems_.size()); }
 
@@ -143,7 +153,7 @@ class SlotSource {
     }
 
     // No more bytes than a slot has, if there is such a word: the next ones may be in a cache line that nobody fetched.
-    double read(const Places& places, size_t i) const {
+    size_t read(const Places& places, size_t i) const {
         switch (width_) {
             case 1: return read_as<uint8_t>(places, i);
             case 2: return read_as<uint16_t>(places, i);
@@ -159,14 +169,14 @@ class SlotSource {
     };
 
     template <typename Slot>
-    double read_as(const Places& places, size_t i) const {
+    size_t read_as(const Places& places, size_t i) const {
         Slot sum = 0;
         for (size_t j = 0; j < slots_; ++j) {
             Slot slot;
             std::memcpy(&slot, places.packed[i] + places.slots[j][i] * width_, sizeof slot);
             sum = static_cast<Slot>(sum ^ slot);
         }
-        return values_[buckets_(sum)];
+        return buckets_(sum);
     }
 
     static std::vector<System> checked(const std::vector<Span<const uint8_t>>& packed,
@@ -184,17 +194,16 @@ class SlotSource {
         return systems;
     }
 
-    static const uint64_t* checked(Span<const uint64_t> lasts, Span<const double> values) {
-        require(lasts.size >= 1 && lasts.size == values.size, "one value for each bucket");
+    static const uint64_t* checked(Span<const uint64_t> lasts) {
+        require(lasts.size >= 1, "there must be a bucket");
         for (size_t i = 1; i < lasts.size; ++i) require(lasts[i - 1] < lasts[i], "buckets must ascend");
         return lasts.data;
     }
 
     Placement place_;
     std::vector<System> systems_;
-    size_t width_, slots_;
+    size_t width_, slots_, answers_;
     BucketIndex buckets_;
-    const double* values_;
 };
 
 }  // namespace sparsedp

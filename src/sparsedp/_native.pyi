@@ -1,6 +1,6 @@
 """Kernels of sparsedp: stateless, without randomness of their own (native/module.cpp)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,6 @@ def hash_objects(k0: int, k1: int, keys: Sequence[object]) -> _Words | int: ...
 def hash_key(k0: int, k1: int, key: object) -> int | None: ...
 def integer_objects(keys: Sequence[object], largest: int) -> _Words | int: ...
 def signed_keys(k0: int, k1: int, values: _Integers) -> Keys: ...
-def hash_wide(k0: int, k1: int, words: _Integers) -> _Words | int: ...
 def unsigned_keys(k0: int, k1: int, values: _Words) -> Keys: ...
 def offset_keys(k0: int, k1: int, offsets: npt.NDArray[np.int32], data: npt.NDArray[np.uint8], text: bool) -> Keys: ...
 def large_offset_keys(k0: int, k1: int, offsets: _Integers, data: npt.NDArray[np.uint8], text: bool) -> Keys: ...
@@ -100,6 +99,7 @@ class Keys:
 
 class Reader:
     def read(self, keys: _Words | Keys) -> _Floats: ...
+    def read_all(self, keys: _Words | Keys) -> list[_Floats]: ...
     def read_one(self, id: int) -> float: ...
 
 class TableReader(Reader):
@@ -107,9 +107,9 @@ class TableReader(Reader):
         self,
         tables: list[Table],
         hashed: bool,
+        values: _Floats,
         factor: float,
-        offset: float,
-        answer: float,
+        offsets: Sequence[float],
         scale: tuple[float, float, float] = ...,
     ) -> None: ...
 
@@ -126,7 +126,7 @@ class BlockReader(Reader):
         row_seed: int,
         values: _Floats,
         factor: float,
-        offset: float,
+        offsets: Sequence[float],
         scale: tuple[float, float, float] = ...,
     ) -> None: ...
 
@@ -142,9 +142,23 @@ class SlotReader(Reader):
         segment: int,
         lasts: _Words,
         values: _Floats,
+        offsets: Sequence[float],
         scale: tuple[float, float, float] = ...,
     ) -> None: ...
 
 class Single:
     def __init__(self, reader: Reader, k0: int, k1: int, kind: str) -> None: ...
     def __call__(self, key: object) -> float | None: ...
+
+class ColumnFunction:
+    def __init__(
+        self,
+        reader: Reader,
+        k0: int,
+        k1: int,
+        kind: str,
+        schema: object,
+        import_batch: Callable[[int, object], object],
+        from_batches: Callable[[list[object], object], object],
+    ) -> None: ...
+    def __call__(self, column: object) -> object | None: ...

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 HEADERS = sorted((ROOT / "native").glob("*.hpp"))
-OF_BINDINGS = {"bindings.hpp", "key_objects.hpp", "keys_object.hpp", "unlocked.hpp"}
+OF_BINDINGS = {"bindings.hpp", "key_objects.hpp", "keys_object.hpp", "reader_object.hpp", "unlocked.hpp"}
 KERNELS = [header for header in HEADERS if header.name not in OF_BINDINGS]
 
 

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -92,7 +93,7 @@ def test_keys_of_another_kind(served: Running, name: str, keys: list[Any], words
         (f"{LOOKUP}?key=a&confidence=nan", 400, "confidence"),
         (f"{LOOKUP}?key=a&confidence=x", 400, "confidence must be a valid number"),
         (f"{LOOKUP}?key=a&confidence=0.9&confidence=0.8", 400, "once"),
-        (f"{LOOKUP}?keys=a", 400, "there are: key, confidence"),
+        (f"{LOOKUP}?keys=a", 400, "there are: key, columns, confidence"),
         (f"{LOOKUP}?key=%ff", 400, "UTF-8"),
         (f"{LOOKUP}?key=\xff", 400, "UTF-8"),
         ("/v1/releases/pairs/lookup?key=a", 400, "JSON array"),
@@ -342,3 +343,21 @@ def test_memory_that_is_not_there(served: Running, monkeypatch: pytest.MonkeyPat
 def test_json_of_errors_is_json_whatever_was_asked(served: Running, tmp_path: Path) -> None:
     got = ask(served.app, "GET", "/v1/releases/%22%5C%0a%F0%9F%98%80/lookup?key=a")
     assert json.loads(got.body)["error"].startswith("there is no release")
+
+
+@pytest.mark.parametrize("type", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize(
+    ("ends", "letters"),
+    [
+        ([0, 1, 2], b"a\xff"),
+        ([0, 1, 2], "ü".encode()),  # cut in the middle of a letter
+        ([0, 90, 2], b"ab"),
+        ([0, -1, 2], b"ab"),
+    ],
+)
+def test_text_that_is_none_is_refused(served: Running, type: pa.DataType, ends: list[int], letters: bytes) -> None:
+    # Catches a check of bytes alone, and one of letters that forgets where keys end.
+    offsets = np.array(ends, np.int64 if pa.types.is_large_string(type) else np.int32)
+    keys = pa.Array.from_buffers(type, 2, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+    body = b"".join(write_stream(pa.table({"url": keys})))
+    refused(ask(served.app, "POST", LOOKUP, body=body, headers=ARROW), 400, "complete Arrow stream")

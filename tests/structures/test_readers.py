@@ -77,7 +77,7 @@ def test_every_group_and_every_thread_answers_its_own_ids(count: int) -> None:
     ids = TABLES["uniform"]
     values = np.arange(len(ids)) - 1000
     wanted = asked(ids, 40_000)[:count]
-    reader = _native.TableReader([_native.Table(ids, values)], True, 2.0, 0.5, -7.0)
+    reader = _native.TableReader([_native.Table(ids, values)], True, np.array([-7.0]), 2.0, [0.5])
     stored, found = plain_find(ids, values, wanted)
     expected = np.where(stored, 2.0 * found + 0.5, -7.0)
     assert np.array_equal(reader.read(wanted), expected)
@@ -90,9 +90,9 @@ def test_a_key_is_looked_for_in_its_part_only(parts: int) -> None:
     part = np.array([int(key) * parts >> 64 for key in ids])
     values = np.arange(len(ids))
     tables = [_native.Table(ids[part == p], values[part == p]) for p in range(parts)]
-    reader = _native.TableReader(tables, True, 1.0, 0.0, -1.0)
+    reader = _native.TableReader(tables, True, np.array([-1.0]), 1.0, [0.0])
     assert np.array_equal(reader.read(ids), values)
-    shifted = _native.TableReader(tables[1:] + tables[:1], True, 1.0, 0.0, -1.0)
+    shifted = _native.TableReader(tables[1:] + tables[:1], True, np.array([-1.0]), 1.0, [0.0])
     assert (shifted.read(ids) == -1).all()
 
 
@@ -136,7 +136,7 @@ def test_readers_refuse_what_does_not_fit() -> None:
     with pytest.raises(ValueError, match="one value for each id"):
         _native.Table(np.zeros(2, np.uint64), np.zeros(1, np.int64))
     with pytest.raises(ValueError, match="there must be a table"):
-        _native.TableReader([], True, 1.0, 0.0, 0.0)
+        _native.TableReader([], True, np.zeros(1), 1.0, [0.0])
     system = LinearSystem(3, 5, 2, 4)
     packed, seed = system.noise(ReproducibleRandomness(1))
     for lasts, values, slots, message in [
@@ -148,9 +148,32 @@ def test_readers_refuse_what_does_not_fit() -> None:
             system.reader([table], [slots], [seed], True, np.array(lasts, np.uint64), np.zeros(values))
 
 
+@pytest.mark.parametrize("count", [0, 1, 31, 33, 1000, 70_000])
+@pytest.mark.usefixtures("threads")
+def test_several_answers_are_those_of_several_readers(count: int) -> None:
+    # Catches answers in each other's arrays, and offsets or values of another column.
+    ids = TABLES["uniform"]
+    table, wanted = _native.Table(ids, np.arange(len(ids)) - 1000), asked(ids, 40_000)[:count]
+    values, offsets, scale = np.array([-7.0, 8.0, 9.0]), [0.5, -20.0, 30.0], (-900.0, 1000.0, 0.25)
+    whole = _native.TableReader([table], True, values, 1.0, offsets, scale).read_all(wanted)
+    for at, own in enumerate(whole):
+        alone = _native.TableReader([table], True, values[at : at + 1], 1.0, offsets[at : at + 1], scale)
+        assert np.array_equal(own, alone.read(wanted))
+    two = _native.TableReader([table], True, values[:2], 1.0, offsets[:2], scale)
+    assert np.array_equal(two.read_all(wanted), whole[:2])
+    assert np.array_equal(two.read(wanted), whole[0])
+
+
+@pytest.mark.parametrize(("values", "offsets"), [(1, 2), (2, 1), (0, 0), (4, 4)])
+def test_readers_refuse_other_numbers_of_answers(values: int, offsets: int) -> None:
+    table = _native.Table(np.empty(0, np.uint64), np.empty(0, np.int64))
+    with pytest.raises(ValueError, match=r"one value for|one to three answers"):
+        _native.TableReader([table], True, np.zeros(values), 1.0, [0.0] * offsets)
+
+
 def test_stored_values_are_cut_and_scaled() -> None:
     table = _native.Table(np.array([1, 2, 3], np.uint64), np.array([-5, 4, 90]))
-    reader = _native.TableReader([table], True, 2.0, 1.0, -7.0, (0.0, 50.0, 0.5))
+    reader = _native.TableReader([table], True, np.array([-7.0]), 2.0, [1.0], (0.0, 50.0, 0.5))
     assert reader.read(np.array([1, 2, 3, 4], np.uint64)).tolist() == [0.0, 4.5, 25.0, -7.0]
 
 
@@ -160,7 +183,7 @@ def test_keys_are_answered_like_their_ids(count: int) -> None:
     keys = _native.signed_keys(1, 2, np.arange(-200, count - 200))
     ids = keys.ids()
     stored = np.unique(ids[::3])
-    reader = _native.TableReader([_native.Table(stored, np.arange(len(stored)))], True, 1.0, 0.0, -1.0)
+    reader = _native.TableReader([_native.Table(stored, np.arange(len(stored)))], True, np.array([-1.0]), 1.0, [0.0])
     assert np.array_equal(reader.read(keys), reader.read(ids))
     assert np.array_equal(reader.read(keys) >= 0, np.isin(ids, stored))
 

@@ -173,11 +173,11 @@ def _symbols(plan: TightAlpPlan, parts: Parts, ids: npt.NDArray[np.uint64], whol
     seeds = parts[0]["embedding.seeds"]
     patterns = np.arange(1 << plan.blocks.ladder.bits, dtype=np.float64)
     tables = [table.index for table in tables_of(parts)]
-    found = plan.blocks.reader(tables, blocks, seeds, patterns, 1.0, float(len(patterns))).read(ids)
+    found = plan.blocks.reader(tables, blocks, seeds, patterns, 1.0, (float(len(patterns)),)).read(ids)
     if not whole:
         return found
     nothing = [Table(np.empty(0, np.uint64), np.empty(0, np.int64)).index for _ in parts]
-    beneath = plan.blocks.reader(nothing, blocks, seeds, patterns, 1.0, 0.0).read(ids)
+    beneath = plan.blocks.reader(nothing, blocks, seeds, patterns).read(ids)
     stored = np.maximum(found - len(patterns) + 1, 0.0)
     both: Views = beneath + len(patterns) * stored
     return both

@@ -132,13 +132,6 @@ class KeySpace:
             self._refuse(values.tolist(), int(np.argmax(outside)))
         return ids
 
-    def wide_integers(self, words: np.ndarray) -> Words | None:
-        """The ids of hashed integers of 128 bits, each given by its low and its high word; None if one
-        of them is no key.
-        """
-        ids = _native.hash_wide(*self._seed_for(text=False), words)
-        return None if isinstance(ids, int) else ids
-
     def strings(self, offsets: np.ndarray, data: np.ndarray, text: bool) -> Batch:
         """An Arrow string (`text`) or binary column, given by its buffers."""
         of_offsets = _native.offset_keys if offsets.dtype == np.int32 else _native.large_offset_keys

@@ -21,14 +21,16 @@ from .base import REGISTERED, ArrayShape, Built, DivisiblePlan, Plan
 from .options import MechanismOptions
 from .predictions import ErrorPrediction
 from .problem import LEFT_OUT, Problem
-from .reading import Arrays, Parts, Reader, Single, Summed, tables_of
+from .reading import WANTED, Arrays, Ask, Parts, Reader, Single, Summed, tables_of
 from .sizing import Sizing
 
 __all__ = [
     "LEFT_OUT",
     "MECHANISMS",
+    "WANTED",
     "ArrayShape",
     "Arrays",
+    "Ask",
     "Built",
     "DivisiblePlan",
     "ErrorPrediction",

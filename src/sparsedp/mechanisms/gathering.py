@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..keys.batches import Batch, ids_of
 from ..privacy.randomness import Words
 from .partial import PartialArrays
-from .reading import Answered, Arrays, Estimates, Parts, Reader, Summed
+from .reading import Arrays, Ask, Estimates, Parts, Reader, Summed
 
 if TYPE_CHECKING:
     from .base import Plan
@@ -58,10 +59,11 @@ class GatheringReader(Reader):
             low[rows], high[rows] = self._over(ids[rows]).interval(ids[rows], failure, prior)
         return low, high
 
-    def answer(self, ids: Words, failure: float) -> Answered:
-        answered = Answered(*(np.empty(len(ids)) for _ in range(3)))
+    def answers(self, keys: Batch, ask: Ask) -> list[Estimates]:
+        ids = ids_of(keys)
+        answered = [np.empty(len(ids)) for _ in ask.wanted]
         for rows in _in_pieces(ids):
-            for own, piece in zip(answered, self._over(ids[rows]).answer(ids[rows], failure), strict=True):
+            for own, piece in zip(answered, self._over(ids[rows]).answers(ids[rows], ask), strict=True):
                 own[rows] = piece
         return answered
 

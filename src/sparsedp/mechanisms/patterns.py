@@ -4,6 +4,7 @@ of patterns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,13 +20,12 @@ from ..structures.decoding import ESTIMATORS, PRIORS, Floats
 from ..structures.scale import PLAIN, Scale
 from ..structures.unbiased import Summands, summands
 from .fitted import FittedDecoder
-from .reading import Answered, Estimates, Parts, Reader, Single, Summed, tables_of
+from .reading import ESTIMATE, HIGH, LOW, Ask, Estimates, Parts, Reader, Single, Summed, tables_of
 
 if TYPE_CHECKING:
     from .tight_alp import TightAlpPlan
 
 BALANCED, FITTED = "balanced", "fitted"
-_PIECE = 1 << 17  # ids whose patterns stay in the cache
 
 
 class PatternAnswers:
@@ -66,6 +66,7 @@ class PatternReader(Reader):
         self.plan, self._arrays = self._answers.plan, parts
         self.priors = PRIORS if self.plan.published is None else (BALANCED, *PRIORS)
         self._answering = lru_cache(maxsize=8)(self._new_answering)
+        self._fused = lru_cache(maxsize=8)(self._new_fused)
 
     def over(self, parts: Parts) -> Reader:
         return PatternReader(self.plan, parts, self._answers)
@@ -88,10 +89,10 @@ class PatternReader(Reader):
         return [arrays["embedding.blocks"] for arrays in self._arrays]
 
     def _reader(
-        self, values: Floats, factor: float = 1.0, offset: float = 0.0, scale: Scale = PLAIN
+        self, values: Floats, factor: float = 1.0, offsets: Sequence[float] = (0.0,), scale: Scale = PLAIN
     ) -> _native.BlockReader:
         seeds = self._arrays[0]["embedding.seeds"]
-        return self.plan.blocks.reader(self._tables, self._blocks, seeds, values, factor, offset, scale)
+        return self.plan.blocks.reader(self._tables, self._blocks, seeds, values, factor, offsets, scale)
 
     def _new_answering(self, estimator: str, prior: str, scale: Scale) -> _native.BlockReader:
         return self._reader(scale.apply(self._answers.values(estimator, prior).copy()), scale=scale)
@@ -111,41 +112,24 @@ class PatternReader(Reader):
     def sum(self, ids: Words) -> Summed:
         own, noise = self._answers.summands, self.plan.stage.noise.variance_of_draws
         total = self._reader(own.values).read(ids).sum()
-        variance = self._reader(own.variances, 0.0, noise).read(ids).sum()
+        variance = self._reader(own.variances, 0.0, (noise,)).read(ids).sum()
         bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
         return Summed(float(total), max(float(variance), len(ids) * own.least_variance), bias)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """From the law of the noise for stored keys, from the posterior for all others."""
-        low, high = self._read(ids, self._bounds(failure, prior))
+        low, high = self.answers(ids, Ask((LOW, HIGH), failure, prior))
         return low, high
 
-    def answer(self, ids: Words, failure: float) -> Answered:
-        chosen, prior = self.check(None, None)
-        return Answered(*self._read(ids, [(self._answers.values(chosen, prior), 0.0), *self._bounds(failure, prior)]))
+    def fused(self, ask: Ask) -> _native.BlockReader:
+        return self._fused(ask)
 
-    def _bounds(self, failure: float, prior: str) -> list[tuple[Floats, float]]:
-        noise = self.plan.stage.noise.exceeded_with(failure)
-        below, above = self._answers.intervals(failure, prior)
-        return [(below, -noise), (above, noise)]
-
-    def _read(self, ids: Words, tables: list[tuple[Floats, float]]) -> list[Estimates]:
-        """What several tables say of each id: they have an answer for each pattern, and add a number
-        to stored values. The memory of a release is read once for all of them.
-        """
-        answers = [np.empty(len(ids)) for _ in tables]
-        for start in range(0, len(ids), _PIECE):
-            piece = slice(start, start + _PIECE)
-            found = self._found.read(ids[piece])
-            stored = np.floor(found) == found
-            patterns = np.minimum(np.maximum(found, 0.0), len(tables[0][0]) - 1.0).astype(np.intp)
-            for (values, added), out in zip(tables, answers, strict=True):
-                values.take(patterns, out=out[piece], mode="clip")
-                np.add(found, added, out=out[piece], where=stored)
-        return answers
-
-    @cached_property
-    def _found(self) -> _native.BlockReader:
-        """Gives what is known of an id: its stored value, which is whole, or its pattern + ½."""
-        bits = sum(level.bits for level in self.plan.blocks.ladder.levels)
-        return self._reader(np.arange(1 << bits, dtype=np.float64) + 0.5)
+    def _new_fused(self, ask: Ask) -> _native.BlockReader:
+        chosen, prior = self.check(None, ask.prior)
+        noise = self.plan.stage.noise.exceeded_with(ask.failure) + ask.margin
+        patterns, offsets = {ESTIMATE: self._answers.values(chosen, prior)}, {ESTIMATE: 0.0, LOW: -noise, HIGH: noise}
+        if ask.wanted != (ESTIMATE,):
+            below, above = self._answers.intervals(ask.failure, prior)
+            patterns |= {LOW: below - ask.margin, HIGH: above + ask.margin}
+        values = ask.scale.apply(np.stack([patterns[name] for name in ask.wanted], axis=1))
+        return self._reader(values, 1.0, [offsets[name] for name in ask.wanted], ask.scale)

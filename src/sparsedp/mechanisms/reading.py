@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .. import _native
 from ..errors import ParameterError
 from ..keys.batches import Batch, ids_of
 from ..keys.kinds import KeyKind
 from ..privacy.randomness import Words
-from ..structures.scale import Scale
+from ..structures.scale import PLAIN, Scale
 from ..structures.table import Table
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ Estimates: TypeAlias = npt.NDArray[np.float64]
 
 
 Single: TypeAlias = Callable[[object], float | None]
+
+WANTED = ESTIMATE, LOW, HIGH = "estimate", "low", "high"
 
 
 def _no_shortcut(key: object) -> None:
@@ -42,12 +45,14 @@ class Summed(NamedTuple):
     bias: float = 0.0
 
 
-class Answered(NamedTuple):
-    """Estimates of some ids, and bounds on their true counts."""
+class Ask(NamedTuple):
+    """What is asked of each key, at once."""
 
-    estimates: Estimates
-    low: Estimates
-    high: Estimates
+    wanted: tuple[str, ...]  # some of WANTED
+    failure: float  # how probably a bound may miss the true count
+    prior: str
+    margin: float = 0.0  # cells by which bounds are moved apart
+    scale: Scale = PLAIN
 
 
 class Reader(ABC):
@@ -100,10 +105,24 @@ class Reader(ABC):
         error = self.plan.error_with_probability_cells(failure)
         return estimates - error, estimates + error
 
-    def answer(self, ids: Words, failure: float) -> Answered:
-        """The default estimates and their interval, in new arrays. What both need is read once."""
-        chosen, prior = self.check(None, None)
-        return Answered(self.estimate(ids, chosen, prior), *self.interval(ids, failure, prior))
+    def fused(self, ask: Ask) -> _native.Reader | None:
+        """A kernel that answers all of this from keys, reading the memory of a release once; None
+        for mechanisms that have none.
+        """
+        return None
+
+    def answers(self, keys: Batch, ask: Ask) -> list[Estimates]:
+        """The default estimates, or bounds on the true counts, or several of these, in new arrays."""
+        fused = self.fused(ask)
+        if fused is not None:
+            return fused.read_all(keys)
+        ids, found = ids_of(keys), {}
+        if ESTIMATE in ask.wanted:
+            found[ESTIMATE] = self.estimate(ids, *self.check(None, ask.prior))
+        if LOW in ask.wanted or HIGH in ask.wanted:
+            low, high = self.interval(ids, ask.failure, ask.prior)
+            found |= {LOW: low - ask.margin, HIGH: high + ask.margin}
+        return [ask.scale.apply(found[name]) for name in ask.wanted]
 
     def sum(self, ids: Words) -> Summed:
         """The sum of estimates that are right on average, or nearly."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from ..privacy.randomness import Words
 from ..structures.scale import PLAIN, Scale
 from .fitted import LEAST_STORED, Posterior, posterior_of_noisy
 from .partial import length_of
-from .reading import Answered, Estimates, Parts, Reader, Single, Summed, tables_of
+from .reading import ESTIMATE, HIGH, LOW, Ask, Estimates, Parts, Reader, Single, Summed, tables_of
 
 if TYPE_CHECKING:
     from .retrieval import RetrievalPlan
@@ -64,6 +65,7 @@ class SlotReader(Reader):
         self._lasts = np.array([end - 1 for end in plan.buckets.ends], np.uint64)
         self._noisy = np.arange(plan.buckets.lowest, plan.buckets.threshold)
         self._answering = lru_cache(maxsize=8)(self._new_answering)
+        self._fused = lru_cache(maxsize=8)(self._new_fused)
 
     def over(self, parts: Parts) -> Reader:
         return SlotReader(self.plan, parts, self._fit)
@@ -83,9 +85,12 @@ class SlotReader(Reader):
 
     def _new_answering(self, fitted: bool, scale: Scale) -> _native.SlotReader:
         values = self._of_buckets(self._fit.medians) if fitted else self._noisy.astype(np.float64)
+        return self._reader(values, (0.0,), scale)
+
+    def _reader(self, values: Estimates, offsets: Sequence[float], scale: Scale) -> _native.SlotReader:
         hashed = self.plan.problem.hashed
         return self.plan.system.reader(
-            self._tables, self._packed, self._seeds, hashed, self._lasts, scale.apply(values), scale
+            self._tables, self._packed, self._seeds, hashed, self._lasts, scale.apply(values), offsets, scale
         )
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
@@ -118,10 +123,14 @@ class SlotReader(Reader):
             low, high = np.minimum(low, answers), np.maximum(high, answers)
         return low, high
 
-    def answer(self, ids: Words, failure: float) -> Answered:
-        values = self._answering(False, PLAIN).read(ids)
-        low, high = self._around(ids, values, failure)
-        return Answered(self._where_empty(ids, values, 0.0, 0.0), low, high)
+    def fused(self, ask: Ask) -> _native.SlotReader | None:
+        return self._fused(ask) if self.plan.filled and not self._is_fitted(ask.prior) else None
+
+    def _new_fused(self, ask: Ask) -> _native.SlotReader:
+        noise = self.plan.noise.exceeded_with(ask.failure) + ask.margin
+        offsets = {ESTIMATE: 0.0, LOW: -noise, HIGH: noise}
+        wanted = [offsets[name] for name in ask.wanted]
+        return self._reader(np.add.outer(self._noisy, wanted), wanted, ask.scale)
 
     def _around(self, ids: Words, values: Estimates, failure: float) -> tuple[Estimates, Estimates]:
         noise = self.plan.noise.exceeded_with(failure)
@@ -140,7 +149,7 @@ class SlotReader(Reader):
         if not self.plan.filled:
             problem = self.plan.problem
             empty = ~self._filled[Partition(problem.parts, problem.hashed).part_of(ids)]
-            table = _native.TableReader(self._tables, problem.hashed, 1.0, offset, unstored)
+            table = _native.TableReader(self._tables, problem.hashed, np.array([unstored]), 1.0, [offset])
             answers[empty] = table.read(ids[empty])
         return answers
 

@@ -9,7 +9,7 @@ tests/mechanisms/test_exact_threshold.py.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -32,7 +32,7 @@ from ..structures.thresholds import GaussianStage, PureStage, StableStage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .options import STORED_ZEROS
 from .problem import STAGE_MISFIT, Problem
-from .reading import Estimates, Parts, Reader, Single, tables_of
+from .reading import ESTIMATE, HIGH, LOW, Ask, Estimates, Parts, Reader, Single, tables_of
 
 TABLE_ENTRY_NBYTES = 16
 LEAST_STORED_ZEROS = 1e-9
@@ -116,7 +116,8 @@ class TableReader(Reader):
 
     def __init__(self, plan: TablePlan, parts: Parts) -> None:
         self.plan, self._parts = plan, parts
-        self._answering = lru_cache(maxsize=8)(lambda scale: self._reader(0.0, 0.0, scale))
+        self._answering = lru_cache(maxsize=8)(lambda scale: self._reader([0.0], [0.0], scale))
+        self._fused = lru_cache(maxsize=8)(self._new_fused)
 
     @cached_property
     def _tables(self) -> list[_native.Table]:
@@ -125,8 +126,9 @@ class TableReader(Reader):
     def over(self, parts: Parts) -> Reader:
         return TableReader(self.plan, parts)
 
-    def _reader(self, offset: float, unstored: float, scale: Scale = PLAIN) -> _native.TableReader:
-        return _native.TableReader(self._tables, self.plan.problem.hashed, 1.0, offset, unstored, scale)
+    def _reader(self, offsets: Sequence[float], unstored: Sequence[float], scale: Scale) -> _native.TableReader:
+        values = scale.apply(np.array(unstored, np.float64))
+        return _native.TableReader(self._tables, self.plan.problem.hashed, values, 1.0, offsets, scale)
 
     def estimate(self, ids: Words, estimator: str, prior: str) -> Estimates:
         return self.on_scale(ids, estimator, prior, PLAIN)
@@ -144,11 +146,20 @@ class TableReader(Reader):
         """A stored value is off by its noise; a key that is not stored has count + noise below the
         threshold.
         """
-        noise = self.plan.stage.noise.exceeded_with(failure)
-        unstored = self.plan.stage.threshold - 1 + noise
+        low, high = self.answers(ids, Ask((LOW, HIGH), failure, prior))
+        return low, high
+
+    def fused(self, ask: Ask) -> _native.TableReader:
+        return self._fused(ask)
+
+    def _new_fused(self, ask: Ask) -> _native.TableReader:
+        noise = self.plan.stage.noise.exceeded_with(ask.failure)
+        most = self.plan.stage.threshold - 1 + noise + ask.margin
         both_signs = self.plan.problem.signed and self.plan.releases == 1
-        low = self._reader(-noise, -unstored if both_signs else 0.0)
-        return low.read(ids), self._reader(noise, unstored).read(ids)
+        least = -most if both_signs else -ask.margin
+        answers = {ESTIMATE: (0.0, 0.0), LOW: (-noise - ask.margin, least), HIGH: (noise + ask.margin, most)}
+        offsets, unstored = zip(*(answers[name] for name in ask.wanted), strict=True)
+        return self._reader(offsets, unstored, ask.scale)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import _native
 from ..errors import InputError, KeyTypeError, ParameterError
 from ..keys.arrow import as_chunked_array, key_kind, nulls_of, rows_of
 from ..keys.hashing import wrong_kind
 from ..keys.kinds import columns_in_words
-from ..privacy.randomness import Words
 from ..releasing.published import Floats, Release, load
 
 WANTED = ("estimate", "low", "high")
@@ -39,11 +39,9 @@ class Question:
             return self.release.lookup(keys)
         return self.release.interval(keys, self.confidence)[self.wanted == "high"]
 
-    def of_ids(self, ids: Words) -> Floats:
-        """The answers for keys of which only the ids are left."""
-        if self.wanted == "estimate":
-            return self.release.estimates_of_ids(ids)
-        return self.release.bounds_of_ids(ids, self.confidence)[self.wanted == "high"]
+    def kernel(self) -> _native.Reader | None:
+        """What answers keys in a single call, if something does."""
+        return self.release.kernel(self.wanted, self.confidence)
 
     def answers(self, columns: Sequence[Any]) -> Any:
         """The answers for Arrow columns of one length, together the key, as an Arrow array; null

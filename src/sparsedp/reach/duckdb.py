@@ -9,16 +9,16 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import _native
 from ..errors import InputError, ParameterError
 from ..keys.arrow import nulls_of, rows_of
-from ..keys.batches import ids_of
 from ..keys.kinds import ColumnKind, is_instant, unit_of
-from ..privacy.randomness import Words
 from ..releasing.published import Release
 from .answering import ENDS, Question, check_name, questions
 
@@ -125,15 +125,13 @@ def _function(question: Question) -> Callable[..., Any]:
     """
     import pyarrow as pa
 
-    ids_of, double = _quick_ids(question.release), pa.float64()
+    quick = cache(partial(_quick, question))  # made when it is first asked
 
     def answer(*columns: Any) -> Any:
-        ids = ids_of(columns[0])
-        if ids is None:
-            found = _answered(question, columns)
-        else:
-            found = pa.Array.from_buffers(double, len(ids), [None, pa.py_buffer(question.of_ids(ids))])
-        return pa.Table.from_arrays([found], ["answer"])  # of an array DuckDB would make one, and take longer
+        found = quick()(columns[0])
+        if found is None:
+            found = pa.Table.from_arrays([_answered(question, columns)], ["answer"])
+        return found  # a table: of an array DuckDB would make one, and take longer
 
     # DuckDB takes the number of arguments from here.
     kind = inspect.Parameter.POSITIONAL_ONLY
@@ -142,32 +140,21 @@ def _function(question: Question) -> Callable[..., Any]:
     return answer
 
 
-def _quick_ids(release: Release) -> Callable[[Any], Words | None]:
-    """A function from a column to the ids of its keys, if there is nothing to it: hashed keys of one
-    column, without nulls, in one chunk of the usual layout. Otherwise it gives None.
+def _quick(question: Question) -> Callable[[Any], Any]:
+    """A function from a column to a table of the answers, if there is nothing to it: hashed keys of
+    one column, without nulls, in one chunk of the usual layout. Otherwise it gives None.
 
     DuckDB hands over 2048 rows at a time. For so few, what the general way does besides hashing and
     reading takes longer than these.
     """
     import pyarrow as pa
 
-    space = release.key_space
-    if space.columns or space.seed is None or space.kind is None:
+    space, kernel = question.release.key_space, question.kernel()
+    if space.columns or space.seed is None or space.kind is None or kernel is None:
         return lambda column: None
-    usual = {"text": pa.string(), "bytes": pa.binary(), "integer": _decimals()}[space.kind]
-    integer, text = space.kind == "integer", space.kind == "text"
-
-    def ids(column: Any) -> Words | None:
-        if column.type != usual or column.num_chunks != 1 or column.null_count or not len(column):
-            return None
-        chunk = column.chunk(0)
-        if integer:
-            return space.wide_integers(_words_of_chunk(chunk))
-        _, offsets, data = chunk.buffers()
-        used = np.frombuffer(offsets, np.int32)[chunk.offset : chunk.offset + len(chunk) + 1]
-        return ids_of(space.strings(used, np.frombuffer(data or b"", np.uint8), text))
-
-    return ids
+    schema = pa.schema([("answer", pa.float64())])
+    import_batch = pa.RecordBatch._import_from_c  # as DuckDB makes its own: a capsule takes longer
+    return _native.ColumnFunction(kernel, *space.seed, space.kind, schema, import_batch, pa.Table.from_batches)
 
 
 def _answered(question: Question, columns: Sequence[Any]) -> Any:

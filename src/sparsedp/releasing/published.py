@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from .. import _native
 from .._util.lazy import cached_property
 from ..errors import FormatError, ParameterError, ReproducibleReleaseError
 from ..format import files
@@ -20,12 +21,12 @@ from ..keys.batches import Batch, ids_of
 from ..keys.kept import kept_keys
 from ..keys.kinds import Key, KeyColumn, columns_in_words
 from ..keys.rows import is_one_key, rereadable_keys, take
-from ..mechanisms import Plan, Reader, Single, Summed, notebook, tables_of
+from ..mechanisms import WANTED, Ask, Plan, Reader, Single, Summed, notebook, tables_of
 from ..mechanisms.gathering import reader_of
 from ..mechanisms.partial import length_of
 from ..privacy.numbers import whole_number
 from ..privacy.randomness import Words
-from ..structures.scale import Scale
+from ..structures.scale import PLAIN, Scale
 from . import pictures
 from .answers import Answer, Stored, Sum, check_confidence
 from .ranking import Fingerprint, Ranking, as_frame, largest
@@ -111,7 +112,7 @@ class Release(Contents):
         of many keys. The other mechanisms have "paper" and "flat" only. `clamp` cuts estimates to
         [0, upper].
         """
-        return self.estimates_of_ids(self.key_space.batch(keys), estimator, prior, clamp)
+        return self._estimates(self.key_space.batch(keys), estimator, prior, clamp)
 
     def interval(self, keys: object, confidence: float = 0.95, *, prior: str | None = None) -> tuple[Floats, Floats]:
         """Bounds (low, high) that each cover their true value with the given confidence.
@@ -121,44 +122,41 @@ class Release(Contents):
         bounds must also contain.
         """
         check_confidence(confidence)
-        return self.bounds_of_ids(self.key_space.ids(keys), confidence, prior)
+        low, high = self._answers(self.key_space.batch(keys), ("low", "high"), confidence, prior)
+        return low, high
 
     def answer(self, keys: object, confidence: float = 0.95) -> Answer:
         """What `lookup` and `interval` give together; keys are read and hashed once."""
         check_confidence(confidence)
-        ids, failure = self.key_space.ids(keys), (1 - confidence) / len(self.sides)
-        estimates, low, high = self._readers[0].answer(ids, failure)
-        for reader in self._readers[1:]:
-            other = reader.answer(ids, failure)
-            estimates, low, high = estimates - other.estimates, low - other.high, high - other.low
-        return Answer(self._scale.apply(estimates), *self._widened(low, high))
+        return Answer(*self._answers(self.key_space.batch(keys), WANTED, confidence, prior=None))
 
-    def estimates_of_ids(
-        self, ids: Batch, estimator: str | None = None, prior: str | None = None, clamp: bool = True
-    ) -> Floats:
-        """What `lookup` gives for keys that `key_space.ids`, or `key_space.batch`, has read."""
+    def _estimates(self, keys: Batch, estimator: str | None, prior: str | None, clamp: bool) -> Floats:
         scale = self._scale if clamp else self._scale.uncut
         if len(self._readers) == 1:
             (reader,) = self._readers
-            return reader.on_scale(ids, *reader.check(estimator, prior), scale)
-        ids = ids_of(ids)
+            return reader.on_scale(keys, *reader.check(estimator, prior), scale)
+        ids = ids_of(keys)
         first, second = [reader.estimate(ids, *reader.check(estimator, prior)) for reader in self._readers]
         first -= second
         return scale.apply(first)
 
-    def bounds_of_ids(self, ids: Words, confidence: float, prior: str | None = None) -> tuple[Floats, Floats]:
-        """What `interval` gives for keys that `key_space.ids` has read."""
-        failure = (1 - confidence) / len(self.sides)
-        bounds = [reader.interval(ids, failure, reader.check(None, prior)[1]) for reader in self._readers]
-        low, high = bounds[0]
-        if len(bounds) == 2:
-            low, high = low - bounds[1][1], high - bounds[1][0]
-        return self._widened(low, high)
+    def kernel(self, wanted: str, confidence: float) -> _native.Reader | None:
+        """What answers this from keys in a single call, if something does."""
+        return self._readers[0].fused(self._ask((wanted,), confidence, None)) if len(self._readers) == 1 else None
 
-    def _widened(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        if self.plan.problem.neighbours.real:  # values were rounded to a neighbouring cell
-            low, high = low - 1, high + 1
-        return self._scale.apply(low), self._scale.apply(high)
+    def _answers(self, keys: Batch, wanted: tuple[str, ...], confidence: float, prior: str | None) -> list[Floats]:
+        ask = self._ask(wanted, confidence, prior)
+        if len(self._readers) == 1:
+            return self._readers[0].answers(keys, ask)
+        ids, whole = ids_of(keys), ask._replace(wanted=WANTED, margin=0.0, scale=PLAIN)
+        first, second = [reader.answers(ids, whole) for reader in self._readers]
+        ends = first[0] - second[0], first[1] - second[2] - ask.margin, first[2] - second[1] + ask.margin
+        return [self._scale.apply(ends[WANTED.index(name)]) for name in wanted]
+
+    def _ask(self, wanted: tuple[str, ...], confidence: float, prior: str | None) -> Ask:
+        margin = float(self.plan.problem.neighbours.real)  # values were rounded to a neighbouring cell
+        prior = self._readers[0].check(None, prior)[1]
+        return Ask(wanted, (1 - confidence) / len(self.sides), prior, margin, self._scale)
 
     def sum(self, keys: object) -> Sum:
         """The sum over keys, with its standard error, from unclamped estimates, so that errors of
@@ -229,11 +227,10 @@ class Release(Contents):
         else:
             keys, ids = None, self._stored_ids()
         prior = self.table_prior
-        rows = largest(ids, self.estimates_of_ids(ids, None, prior), count)
+        rows = largest(ids, self._estimates(ids, None, prior, clamp=True), count)
         names = self._names(rows, ids) if candidates is None else take(keys, rows)
-        estimates = self.estimates_of_ids(ids[rows], None, prior)
-        bounds = self.bounds_of_ids(ids[rows], confidence, prior)
-        return Ranking.of(list(names), estimates, *bounds, columns=self.key_space.columns)
+        estimates, low, high = self._answers(ids[rows], WANTED, confidence, prior)
+        return Ranking.of(list(names), estimates, low, high, columns=self.key_space.columns)
 
     def to_pandas(self, keys: object, confidence: float = 0.95) -> Any:
         """A pandas DataFrame of keys with their estimates and intervals: the columns key (or those

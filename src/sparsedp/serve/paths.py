@@ -28,6 +28,14 @@ Confidence = Annotated[
     float,
     Query(gt=0, lt=1, description="The probability that an interval contains its true count.", examples=[CONFIDENCE]),
 ]
+Columns = Annotated[
+    list[str],
+    Query(
+        description="Which columns the answer has: some of key, estimate, low and high, with commas between them or "
+        "repeated. By default all. Without low and high no intervals are computed.",
+        examples=[["estimate"], ["key,estimate"]],
+    ),
+]
 Written = Annotated[str, Query(description="A number such as 1000, 1e6, 0.5 or 2^64.")]
 
 
@@ -112,21 +120,22 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
     async def lookup(
         request: Request,
         name: Name,
-        pairs: Annotated[list[tuple[str, str]], _query("confidence", repeated=("key",))],
+        pairs: Annotated[list[tuple[str, str]], _query("confidence", repeated=("key", "columns"))],
         key: Annotated[
             list[str], Query(description="A key; repeatable. A key of several columns is a JSON array.")
         ] = [],  # noqa: B006  # FastAPI's way to say that it may be left out
         confidence: Confidence = CONFIDENCE,
+        columns: Columns = [],  # noqa: B006  # as above
     ) -> Response:
         """Estimate how often keys occurred, with an interval for each."""
-        served, texts = catalog[name], [value for own, value in pairs if own == "key"]
+        served, texts, wanted = catalog[name], _all(pairs, "key"), answering.chosen(_all(pairs, "columns"))
         if not texts:
             raise RefusedError(400, "there is no key to look up; add ?key=…, or POST a list of keys")
         answering.check_size(served, len(texts), limits.keys)
         noted(request, len(texts), texts)
 
         def compute(_: memoryview) -> bytes:
-            return answering.as_json(served, asking.from_query(served.first, texts), confidence)
+            return answering.as_json(served, asking.from_query(served.first, texts), confidence, wanted)
 
         return Response(await workers.work(request, workers.answering, compute), media_type=JSON)
 
@@ -134,11 +143,12 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
     async def lookup_posted(
         request: Request,
         name: Name,
-        _: Annotated[list[tuple[str, str]], _query("confidence")],
+        pairs: Annotated[list[tuple[str, str]], _query("confidence", repeated=("columns",))],
         confidence: Annotated[Confidence | None, Query(description="By default 0.95.")] = None,
+        columns: Columns = [],  # noqa: B006  # as above
     ) -> Response:
         """Estimate how often keys occurred: a list of them as JSON, or columns of an Arrow stream."""
-        served = catalog[name]
+        served, wanted = catalog[name], answering.chosen(_all(pairs, "columns"))
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (JSON, ARROW):
             raise RefusedError(415, f"Content-Type must be {JSON} or {ARROW}, got {kind[:80]!r}")
@@ -149,13 +159,13 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
             values = asking.listed(given)
             answering.check_size(served, len(values), limits.keys)
             noted(request, len(values), values)
-            return [answering.as_json(served, asking.from_values(served.first, values), stated)]
+            return [answering.as_json(served, asking.from_values(served.first, values), stated, wanted)]
 
         def as_stream(body: memoryview) -> list[bytes | memoryview]:
             asked = asking.from_stream(served.first, body, limits.keys)
             answering.check_size(served, asked.count, limits.keys)
             noted(request, asked.count, asked.shown(_LOGGED_KEYS) if service.log.keys else None)
-            return answering.as_stream(served, asked, CONFIDENCE if confidence is None else confidence)
+            return answering.as_stream(served, asked, CONFIDENCE if confidence is None else confidence, wanted)
 
         compute = as_json if kind == JSON else as_stream
         return Pieces(await workers.work(request, workers.answering, compute, reads_body=True), kind)
@@ -174,6 +184,10 @@ def add_releases(app: FastAPI, service: Service, workers: Workers) -> None:
             return answering.ranked_json(served, n, confidence)
 
         return Response(await workers.work(request, workers.answering, compute), media_type=JSON)
+
+
+def _all(pairs: list[tuple[str, str]], name: str) -> list[str]:
+    return [value for own, value in pairs if own == name]
 
 
 def _stated(given: Any, asked: float | None) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError
@@ -17,6 +18,7 @@ from .limits import RefusedError
 
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # of a stream
 _DICTIONARY, _RECORDS = 2, 3  # kinds of messages
+_LAST_ASCII = 0x7F
 _MOST_BATCHES = 256  # whose columns are kept as pieces: each takes some calls of Python
 
 
@@ -34,12 +36,26 @@ def read_stream(body: bytes | memoryview, most: int) -> pa.Table:
                     raise RefusedError(413, f"a request may have at most {most} keys, got more; send them in several")
                 batches.append(batch)
             table = pa.Table.from_batches(batches, reader.schema)
-        table.validate(full=True)
+        table.validate()
+        for column in table.columns:
+            for chunk in column.chunks:
+                _ascii_as_bytes(chunk).validate(full=True)
     except (pa.ArrowException, OSError, ValueError, LookupError, struct.error) as error:
         if isinstance(error, InputError):
             raise
         raise InputError("the body must be a complete Arrow stream, as pyarrow.ipc.new_stream writes it") from None
     return table
+
+
+def _ascii_as_bytes(chunk: pa.Array) -> pa.Array:
+    """Text as bytes if its buffer has nothing but ASCII, of which every piece is text: that is seen at
+    once, and text is validated key by key. Everything else as it is.
+    """
+    large = pa.types.is_large_string(chunk.type)
+    if not large and not pa.types.is_string(chunk.type):
+        return chunk
+    letters = np.frombuffer(chunk.buffers()[2] or b"", np.uint8)
+    return chunk if letters.max(initial=0) > _LAST_ASCII else chunk.view(pa.large_binary() if large else pa.binary())
 
 
 def write_stream(table: pa.Table) -> list[bytes | memoryview]:

@@ -9,7 +9,7 @@ reads one cache line per lookup.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -211,16 +211,16 @@ class Blocks:
         seeds: Words,
         values: npt.NDArray[np.float64],
         factor: float = 1.0,
-        offset: float = 0.0,
+        offsets: Sequence[float] = (0.0,),
         scale: Scale = PLAIN,
     ) -> _native.BlockReader:
         """Answer keys: factor · value + offset if stored, on a scale; otherwise the value of the
-        pattern, one of 2^bits.
+        pattern, one of 2^bits. With several offsets, a key has as many answers, and each pattern a
+        row of values.
         """
         first, second, row = (int(seed) for seed in seeds)
-        return _native.BlockReader(
-            tables, parts, self._shape, self.blocks, self.hashed, first, second, row, values, factor, offset, scale
-        )
+        rows, own = values.reshape(-1), (self._shape, self.blocks, self.hashed)
+        return _native.BlockReader(tables, parts, *own, first, second, row, rows, factor, offsets, scale)
 
     def faults(self) -> Iterator[str]:
         """What is wrong with one that was not planned here, if anything."""

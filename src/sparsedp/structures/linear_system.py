@@ -11,7 +11,7 @@ independent and uniform: SipHash under a fresh 128-bit key as a pseudorandom fun
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -131,15 +131,27 @@ class LinearSystem:
         hashed: bool,
         lasts: Words,
         values: npt.NDArray[np.float64],
+        offsets: Sequence[float] = (0.0,),
         scale: Scale = PLAIN,
     ) -> _native.SlotReader:
-        """Answer keys: the stored value on a scale, or that of the bucket which the XOR falls into;
-        `lasts` end the buckets.
+        """Answer keys: the stored value + offset on a scale, or that of the bucket which the XOR
+        falls into; `lasts` end the buckets. With several offsets, a key has as many answers, and
+        each bucket a row of values.
 
         There is a table, an array of slots and a seed for each part.
         """
         return _native.SlotReader(
-            tables, packed, seeds, hashed, self.width, self.slots, self.segment, lasts, values, scale
+            tables,
+            packed,
+            seeds,
+            hashed,
+            self.width,
+            self.slots,
+            self.segment,
+            lasts,
+            values.reshape(-1),
+            offsets,
+            scale,
         )
 
     def faults(self) -> Iterator[str]:
