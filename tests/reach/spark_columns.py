@@ -59,7 +59,7 @@ KEYS = [
     "instant",
     "local",
 ]
-# Every key on a real Spark once, and those of several columns, of a day and of a time with names.
+# Every key on a real Spark once, with names or without; the others are in test_spark_in_process.py.
 KEYS_ON_SPARK: list[tuple[Any, bool]] = [
     *((key, named) for key, named in zip(KEYS, (False, True, False, True, False, False, True), strict=True)),
     (KEYS[0], True),
