@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from ..errors import MissingDependencyError
 
@@ -15,14 +16,18 @@ if TYPE_CHECKING:
 
 # What Spark reports about an interpreter that is missing or has another version.
 _WRONG_PYTHON = ("Cannot run program", "PYTHON_VERSION_MISMATCH", "Python in worker has different version")
+# Sessions whose executors were found fit: a session keeps its Python, and asking takes a job.
+_FIT: WeakSet[SparkSession] = WeakSet()
 
 
 def check_executors(session: SparkSession) -> None:
     """`MissingDependencyError` with the fix unless an executor's Python has this version of
-    sparsedp.
+    sparsedp. A session is asked until it is found fit.
     """
     from .. import __version__
 
+    if session in _FIT:
+        return
     found = _probe(session)
     missing = [name for name in ("pyarrow", "sparsedp") if found[name] is None]
     if missing:
@@ -31,6 +36,7 @@ def check_executors(session: SparkSession) -> None:
         raise _unfit(
             f"the executors' Python, {found['python']}, has sparsedp {found['sparsedp']}, the driver's {__version__}"
         )
+    _FIT.add(session)
 
 
 def _unfit(what: str) -> MissingDependencyError:

@@ -19,15 +19,25 @@ from faults import HANGS
 SPARK_HOME = Path(pyspark.__file__).parent
 COMMON = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
+# A server for clients of Spark Connect, on any port, in the process of a session.
+CONNECT = {
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+}
 
-# Processes that live for a minute: they spend no time on optimising code or on threads for garbage
-# collection.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Processes that live for a minute: they spend no time on optimising code, on threads for garbage
+# collection, or on verifying classes of Spark again.
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+IgnoreUnrecognizedVMOptions "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["SPARK_SUBMIT_OPTS"] = JAVA

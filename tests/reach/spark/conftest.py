@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import javahome
-from clusters import COMMON, Cluster, session, wait_for
+from clusters import CONNECT, Cluster, session, wait_for
 from spark_tables import events, table
 
 
@@ -37,8 +37,8 @@ def java() -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Spark in this process, with two threads and retries."""
-    made = session("local[2,4]")
+    """Spark in this process, with two threads and retries; it serves Spark Connect too."""
+    made = session("local[2,4]", **CONNECT)
     yield made
     made.stop()
 
@@ -70,19 +70,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark Connect server."""
-    made = Cluster(tmp_path_factory.mktemp("connect"))
-    settings = {**COMMON, "spark.connect.grpc.binding.port": "0", "spark.connect.grpc.binding.address": "127.0.0.1"}
-    arguments = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    try:
-        log = made.start(
-            "server",
-            "org.apache.spark.deploy.SparkSubmit",
-            *("--master", "local[2]", *arguments),
-            *("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"),
-        )
-        port = wait_for(log, r"Spark Connect server started at: \S*:(\d+)")
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        made.stop()
+def connect(spark: Any) -> str:
+    """The address of a Spark Connect server, which runs beside the session of this process."""
+    services = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
+    service = getattr(getattr(services, "SparkConnectService$"), "MODULE$")  # names that Scala gives
+    return f"sc://127.0.0.1:{service.localPort()}"

@@ -20,8 +20,14 @@ from sparsedp.counting.spark_rows import Query
 CELLS = {"string": "text", "binary": "bytes", "bigint": "wide", "int": "integer", "date": "date"}
 # The same beside a second column of the key.
 WITH_NOTES = ("string", "date", "bigint", "boolean")
-NAMES = [*CELLS, *(f"{name} and notes" for name in WITH_NOTES)]
-_TYPES = {"user": "string", "note": "string"}
+_KEYS = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "bigint": pa.int64(),
+    "int": pa.int32(),
+    "date": pa.date32(),
+    "boolean": pa.bool_(),
+}
 
 
 def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Path) -> Seen:
@@ -29,11 +35,11 @@ def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Pa
 
     def frame(name: str) -> Any:
         def make(events: Events, _: Path) -> object:
-            value = "double" if events.real else "bigint"
-            types = {**_TYPES, "value": value, "key": name.partition(" ")[0]}
+            types = {"user": "string", "note": "string", "value": "double" if events.real else "bigint"}
+            types["key"] = name.partition(" ")[0]
             schema = ", ".join(f"{column} {types[column]}" for column in events.columns)
-            rows = [tuple(record.values()) for record in arrow_table(events).to_pylist()]
-            return spark.createDataFrame(rows, schema)
+            # Arrow reaches Spark without a Python worker, which rows would need.
+            return spark.createDataFrame(arrow_table(events, _KEYS[types["key"]]), schema)
 
         return make
 
@@ -77,11 +83,8 @@ def count(
     for *cells, number in query.pairs().collect():
         own = tuple(bytes(cell) if isinstance(cell, bytearray) else cell for cell in cells)
         sums[own] = sums.get(own, 0) + number
-    types = {"string": pa.string(), "binary": pa.binary(), "date": pa.date32(), "boolean": pa.bool_()}
     columns = list(zip(*sums, strict=True)) or [()] * len(query.key_types)
-    arrays = [
-        pa.array(cells, types.get(kind, pa.int64())) for cells, kind in zip(columns, query.key_types, strict=True)
-    ]
+    arrays = [pa.array(cells, _KEYS[kind]) for cells, kind in zip(columns, query.key_types, strict=True)]
     keys = arrays[0] if isinstance(key, str) else pa.table(dict(zip(key, arrays, strict=True)))
     units = np.array(list(sums.values()), np.int64)
     return BoundedCounts(keys, units, asked.unit, asked.grid, asked.contribution, signed)

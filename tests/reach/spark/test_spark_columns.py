@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta, timezone
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,53 +11,17 @@ import pytest
 
 import sparsedp
 import sparsedp.spark
+from spark_columns import KEYS_ON_SPARK, OPTIONS, TYPES, arrow_events, rows
 from spark_tables import PARTS, same
 from sparsedp import InputError, KeyTypeError, ParameterError
 from sparsedp.keys.kinds import KeyColumn
 from sparsedp.privacy.randomness import reproducible_for_tests
 
-ROWS = 3000
-TYPES: dict[str, tuple[str, Any]] = {
-    "user": ("int", pa.int32()),
-    "day": ("date", pa.date32()),
-    "page": ("string", pa.string()),
-    "raw": ("binary", pa.binary()),
-    "number": ("bigint", pa.int64()),
-    "new": ("boolean", pa.bool_()),
-    "instant": ("timestamp", pa.timestamp("us", "UTC")),
-    "local": ("timestamp_ntz", pa.timestamp("us")),
-}
-FIRST = datetime(1969, 12, 31, 23, 59, 59, 999_999)
-
-
-def rows() -> list[tuple[Any, ...]]:
-    found = []
-    for at in range(ROWS):
-        time = FIRST + timedelta(hours=7 * (at % 11), microseconds=at % 3)
-        found.append(
-            (
-                at % 200,
-                date(1969, 12, 30) + timedelta(at % 5),
-                f"/é{at % 13}",
-                bytes([at % 4, 255]),
-                at % 6 - 3,
-                at % 2 == 0,
-                time.replace(tzinfo=timezone.utc),
-                time,
-            )
-        )
-    return found
-
 
 @pytest.fixture(scope="module")
 def local() -> pa.Table:
     """Events, in Arrow."""
-    return pa.table(
-        {
-            name: pa.array(cells, kind)
-            for (name, (_, kind)), cells in zip(TYPES.items(), zip(*rows(), strict=True), strict=True)
-        }
-    )
+    return arrow_events()
 
 
 @pytest.fixture(scope="module")
@@ -67,25 +31,11 @@ def typed(spark: Any) -> Any:
     return spark.createDataFrame(rows(), schema).repartition(5).cache()
 
 
-KEYS = [
-    ["day", "page"],
-    ["page", "raw", "new"],
-    ["instant", "number"],
-    ["local", "instant", "day"],
-    "day",
-    "instant",
-    "local",
-]
-
-
-@pytest.mark.parametrize("key", KEYS, ids=str)
-@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize(("key", "named"), KEYS_ON_SPARK, ids=str)
 def test_a_release_is_the_local_one_bit_for_bit(key: Any, named: bool, typed: Any, local: Any, tmp_path: Path) -> None:
     # A few keys of each user stay: catches bytes of a pair that differ between Spark and DuckDB.
     counting: dict[str, Any] = {"key": key, "user": "user", "max_keys_per_user": 2, "max_per_key": 2}
-    options: dict[str, Any] = {"epsilon": 2.0, "parts": PARTS, "nonzero": 400}
-    if named:
-        options |= {"epsilon": 8.0, "delta": 1e-3, "keep_keys": True, "mechanism": "stability", "nonzero": None}
+    options: dict[str, Any] = {"parts": PARTS, **OPTIONS[named]}
     with reproducible_for_tests(5):
         built = sparsedp.spark.release(typed, **counting, path=tmp_path / "spark", **options)
     with reproducible_for_tests(5):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import venv
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -15,37 +14,31 @@ import sparsedp.spark
 from sparsedp import KeyTypeError, MissingDependencyError
 from sparsedp.counting import executors
 
-SCRIPT = """
-import sys
-sys.path[:0] = {tests}
-from clusters import session
-import os
-os.environ["PYSPARK_PYTHON"] = {python!r}
-import sparsedp.spark
-spark = session("local[1]")
-df = spark.range(100).selectExpr("cast(id as string) as page")
-try:
-    sparsedp.spark.release(df, key="page", epsilon=1.0, nonzero=100, parts=2, path="out")
-except sparsedp.MissingDependencyError as error:
-    print(error)
-"""
+
+@pytest.fixture
+def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No session has been asked yet."""
+    monkeypatch.setattr(executors, "_FIT", WeakSet())
 
 
-def test_a_python_without_sparsedp_is_named_with_the_fix(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("unasked")
+def test_a_python_without_sparsedp_is_named_with_the_fix(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
-    script = SCRIPT.format(
-        tests=[str(Path(__file__).parent), str(Path(__file__).parents[2] / "helpers")],
-        python=str(tmp_path / "bare" / "bin" / "python"),
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    )
-    assert "sparsedp cannot be imported by the executors' Python" in done.stdout
-    assert f"set PYSPARK_PYTHON={sys.executable}" in done.stdout
+    # What a session takes from PYSPARK_PYTHON when it is made; executors start a daemon of it.
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "bare" / "bin" / "python"))
+    df = spark.range(100).selectExpr("cast(id as string) as page")
+    for _ in range(2):  # an executor that is not fit is asked again
+        with pytest.raises(MissingDependencyError) as error:
+            sparsedp.spark.release(df, key="page", epsilon=1.0, nonzero=100, parts=2, path=tmp_path / "out")
+    assert "sparsedp cannot be imported by the executors' Python" in str(error.value)
+    assert str(tmp_path / "bare") in str(error.value)
+    assert f"set PYSPARK_PYTHON={sys.executable}" in str(error.value)
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("unasked")
 def test_the_executors_python_is_asked_before_the_rows(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert executors._probe(spark)["sparsedp"] == sparsedp.__version__
     monkeypatch.setattr(
@@ -53,6 +46,26 @@ def test_the_executors_python_is_asked_before_the_rows(spark: Any, monkeypatch: 
     )
     with pytest.raises(MissingDependencyError, match=r"/elsewhere/python, has sparsedp 0\.0\.1, the driver's"):
         executors.check_executors(spark)
+
+
+@pytest.mark.usefixtures("unasked")
+def test_a_session_is_asked_until_it_is_fit_and_then_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Catches a job before every lookup, and a verdict that outlives its session.
+    class Session:
+        pass
+
+    asked: list[Any] = []
+    fit = {"python": sys.executable, "pyarrow": "1", "sparsedp": sparsedp.__version__}
+
+    def probe(session: Any) -> dict[str, str]:
+        asked.append(session)
+        return fit
+
+    monkeypatch.setattr(executors, "_probe", probe)
+    one, other = Session(), Session()
+    for session in (one, one, other, one):
+        executors.check_executors(session)
+    assert asked == [one, other]
 
 
 def test_a_column_of_another_kind_than_the_keys_is_refused_by_the_driver(spark: Any) -> None:

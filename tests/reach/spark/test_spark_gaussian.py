@@ -11,34 +11,23 @@ import pytest
 
 import sparsedp
 import sparsedp.spark
-from spark_tables import PARTS, same
+from spark_kinds import GAUSSIAN, GAUSSIAN_ON_SPARK
+from spark_tables import PARTS, counting_of, same
 from sparsedp.format.container import read
 from sparsedp.format.description import HEADER_NAME
 from sparsedp.keys.hashing import Partition
 from sparsedp.mechanisms.gaussian import GaussianSize
 from sparsedp.privacy.randomness import reproducible_for_tests
 
-RELEASES: dict[str, dict[str, Any]] = {
-    "20 keys": {"max_keys_per_user": 20},
-    "100 keys": {"max_keys_per_user": 100},
-    "public size": {"max_keys_per_user": 50, "nonzero": 2000},
-    "names": {"max_keys_per_user": 20, "mechanism": "stability"},
-    "several per key": {"max_keys_per_user": 20, "max_per_key": 5},
-    "signed": {"max_keys_per_user": 30, "value": "change", "signed": True, "max_per_key": 4},
-    "integers": {"max_keys_per_user": 20, "key": "page"},
-    "a domain": {"max_keys_per_user": 20, "key": "page", "domain": 2000},
-}
-OF_COUNT = ("key", "user", "value", "signed", "max_keys_per_user", "max_per_key")
 
-
-@pytest.mark.parametrize("kind", RELEASES)
+@pytest.mark.parametrize("kind", GAUSSIAN_ON_SPARK)
 def test_a_gaussian_release_is_the_local_one_bit_for_bit(
     kind: str, df: Any, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
     # Catches laws that do not survive the way to the executors, coins of another stream, and a size
     # from another number than the local one.
-    asked = {"key": "url", "user": "user", **RELEASES[kind]}
-    counting = {name: asked.pop(name) for name in OF_COUNT if name in asked}
+    asked = {"key": "url", "user": "user", **GAUSSIAN[kind]}
+    counting = counting_of(asked)
     options: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-9, "noise": "gaussian", "parts": PARTS, **asked}
     with reproducible_for_tests(6):
         built = sparsedp.spark.release(df.repartition(4), **counting, path=tmp_path / "r", **options)

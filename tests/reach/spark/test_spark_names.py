@@ -15,7 +15,8 @@ import pytest
 
 import sparsedp
 import sparsedp.spark
-from spark_tables import PARTS, same
+from spark_kinds import NAMED, NAMED_ON_SPARK
+from spark_tables import PARTS, counting_of, same
 from sparsedp import InputError
 from sparsedp.counting import spark_rows
 from sparsedp.counting.request import Counting
@@ -27,24 +28,11 @@ from sparsedp.releasing.cells import NamedCells, distinct_rows
 from sparsedp.structures.table import LARGEST_COUNT
 
 SPACE = KeySpace(1 << 64, (1, 2))
-USERS: dict[str, Any] = {"user": "user", "max_keys_per_user": 20}
-
-RELEASES: dict[str, dict[str, Any]] = {
-    "retrieval": {"mechanism": "retrieval"},
-    "public size": {"mechanism": "retrieval", "nonzero": 2000},
-    "stability": {"mechanism": "stability"},
-    "tight-alp": {"mechanism": "tight-alp"},
-    "gaussian": {**USERS, "delta": 1e-9, "noise": "gaussian", "mechanism": "retrieval"},
-    "gaussian names": {**USERS, "delta": 1e-9, "noise": "gaussian", "mechanism": "stability"},
-    "signed": {"value": "change", "signed": True, "max_per_key": 9, "epsilon": 40.0},
-    "reals": {"value": "amount", "step": 0.5, "max_per_key": 10, "epsilon": 40.0},
-    "coins": {"mechanism": "retrieval", "value": "amount", "step": 0.5, "max_per_key": 1},
-}
 
 
 def both(df: Any, frame: Any, folder: Path, **options: Any) -> tuple[sparsedp.Release, sparsedp.Release]:
     """A release of Spark and the local one, with the same randomness."""
-    counting = {name: options.pop(name) for name in list(options) if name in Counting.__dataclass_fields__}
+    counting = counting_of(options)
     given = {"epsilon": 2.0, "delta": 1e-6, "parts": PARTS, "keep_keys": True, **options}
     with reproducible_for_tests(5):
         built = sparsedp.spark.release(df, **counting, path=folder / "spark", **given)
@@ -52,13 +40,13 @@ def both(df: Any, frame: Any, folder: Path, **options: Any) -> tuple[sparsedp.Re
         return built, sparsedp.release(sparsedp.count(frame, **counting), **given)
 
 
-@pytest.mark.parametrize("kind", RELEASES)
+@pytest.mark.parametrize("kind", NAMED_ON_SPARK)
 def test_a_release_with_names_is_the_local_one_bit_for_bit(
     kind: str, df: Any, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
     # Seven partitions, so that most keys reach their part from several: catches a key that is in a
     # part twice, and noise for each row.
-    built, local = both(df.repartition(7), frame, tmp_path, key="url", **RELEASES[kind])
+    built, local = both(df.repartition(7), frame, tmp_path, key="url", **NAMED[kind])
     assert same(built, local)
     assert built.plan.problem.gaussian == kind.startswith("gaussian")
     sparsedp.verify(tmp_path / "spark")

@@ -18,6 +18,7 @@ import pytest
 
 import sparsedp
 import sparsedp.spark
+from spark_kinds import COUNTING, ON_SPARK, RELEASING
 from spark_tables import PARTS, same, table
 from sparsedp import InputError, ParameterError, SpentError
 from sparsedp.counting.request import Counting
@@ -28,47 +29,19 @@ from sparsedp.privacy.randomness import PartStreams, Randomness, reproducible_fo
 from sparsedp.reach.spark import building
 from sparsedp.releasing.parts import PartWork
 
-COUNTING: dict[str, dict[str, Any]] = {
-    "rows": {"key": "url"},
-    "users": {"key": "url", "user": "user", "max_keys_per_user": 40, "max_per_key": 30},
-    "cut users": {"key": "url", "user": "user", "max_keys_per_user": 4, "max_per_key": 2},
-    "integers": {"key": "page"},
-    "sums": {
-        "key": "url",
-        "user": "user",
-        "value": "change",
-        "signed": True,
-        "max_keys_per_user": 40,
-        "max_per_key": 500,
-    },
-    "reals": {"key": "url", "value": "amount", "step": 0.5, "max_per_key": 20},
-}
-RELEASING: dict[str, dict[str, Any]] = {
-    "pure": {"nonzero": 2000},
-    "sized": {},
-    "retrieval": {"delta": 1e-6, "nonzero": 2000},
-    "counted": {"delta": 1e-6, "mechanism": "retrieval"},
-    "retrieval or tight-alp": {"delta": 1e-6},
-    "stability": {"delta": 1e-6, "mechanism": "stability"},
-    "threshold": {"mechanism": "threshold"},
-    "tiny ε": {"epsilon": 0.004, "nonzero": 2000},
-}
 
-
-@pytest.mark.parametrize("counting", COUNTING)
-@pytest.mark.parametrize("releasing", RELEASING)
+@pytest.mark.parametrize(("counting", "releasing"), ON_SPARK)
 def test_a_release_is_the_local_one_bit_for_bit(
     counting: str, releasing: str, df: Any, frame: pd.DataFrame, tmp_path: Path
 ) -> None:
-    if counting not in ("rows", "sums") and releasing not in ("sized", "retrieval"):
-        pytest.skip("two kinds of counting see all mechanisms, the others two")
     options = {"epsilon": 2.0, "parts": PARTS, **RELEASING[releasing]}
     with reproducible_for_tests(9):
         built = sparsedp.spark.release(df, **COUNTING[counting], path=tmp_path / "spark", **options)
+    counts = sparsedp.count(frame, **COUNTING[counting])
     with reproducible_for_tests(9):
-        local = sparsedp.release(sparsedp.count(frame, **COUNTING[counting]), **options)
+        local = sparsedp.release(counts, **options)
     with reproducible_for_tests(9):
-        written = sparsedp.release(sparsedp.count(frame, **COUNTING[counting]), path=tmp_path / "local", **options)
+        written = sparsedp.release(counts, path=tmp_path / "local", **options)
     assert same(built, local)
     assert same(written, local)
     sparsedp.verify(tmp_path / "spark")
@@ -142,7 +115,7 @@ def test_the_keys_that_stay_are_those_of_a_local_count(user: str, key: str, spar
         {"u": pa.array([u for u, _ in pairs], arrow[user]), "k": pa.array([k for _, k in pairs], arrow[key])}
     )
     counts = sparsedp.count(local, key="k", user="u", max_keys_per_user=2)
-    df = spark.createDataFrame(pairs, f"u {user}, k {key}")
+    df = spark.createDataFrame(local, f"u {user}, k {key}")
     kept = Query.create(df, Counting("k", "u", None, 2, 1)).pairs().collect()
     found: dict[Any, int] = {}
     for row in kept:

@@ -10,6 +10,7 @@ import pandas as pd
 from sparsedp import Release
 
 PARTS = 3
+OF_COUNT = ("key", "user", "value", "step", "signed", "max_keys_per_user", "max_per_key")
 
 
 def events(rows: int = 8_000, seed: int = 0) -> pd.DataFrame:
@@ -24,6 +25,11 @@ def events(rows: int = 8_000, seed: int = 0) -> pd.DataFrame:
             "change": random.integers(-9, 10, rows),
         }
     )
+
+
+def counting_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of `count` alone out of those of a release."""
+    return {name: options.pop(name) for name in OF_COUNT if name in options}
 
 
 def table(spark: Any, frame: pd.DataFrame) -> Any:
