@@ -27,10 +27,13 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def plan_of(settings: dict[str, Any]) -> TightAlpPlan:
-    plan = sparsedp.plan(**{"epsilon": 1.0, "nonzero": 100_000, "mechanism": "tight-alp"} | settings)
+DEFAULTS: dict[str, Any] = {"epsilon": 1.0, "nonzero": 100_000, "mechanism": "tight-alp"}
+
+
+def plan_of(settings: dict[str, Any], levels: int = 1) -> TightAlpPlan:
+    plan = sparsedp.plan(**DEFAULTS | settings)
     assert isinstance(plan, TightAlpPlan)
-    assert len(plan.blocks.ladder.levels) == 1
+    assert len(plan.blocks.ladder.levels) == levels
     return plan
 
 
@@ -62,8 +65,7 @@ def anchor_law(plan: TightAlpPlan) -> Floats:
 
 @pytest.mark.parametrize("settings", [{}, {"delta": 1e-9}, *SETTINGS])
 def test_not_stored_costs_one_bit_in_all(settings: dict[str, Any]) -> None:
-    plan = sparsedp.plan(**{"epsilon": 1.0, "nonzero": 100_000, "mechanism": "tight-alp"} | settings)
-    assert isinstance(plan, TightAlpPlan)
+    plan = plan_of(settings, levels=1 if "sensitivity" in settings else 2)
     absent = [float(chances[-1]) for chances in unstored_chances(plan.stage, plan.stage.threshold)]
     price = math.log(absent[0] / absent[-1])
     assert price == pytest.approx(math.log(1 + math.exp(-float(plan.stage.noise.rate))), rel=1e-6)
