@@ -188,6 +188,17 @@ def test_neighbouring_geometric_values_differ_by_at_most_their_factor(bits: int)
         assert sum(both_sides(law).values()) == 1 << bits
 
 
+@pytest.mark.parametrize("bits", [16, 32, 48, 64])
+@pytest.mark.parametrize("rate", ["0.05", "0.3", "1", "4"])
+def test_the_last_geometric_value_is_as_rare_and_as_near_as_its_bits_allow(bits: int, rate: str) -> None:
+    # Catches a law that is cut too early, whose last value costs more δ, and one that is not cut
+    # where masses no longer fall. Equation (2) of docs/paper.md.
+    law = CutGeometric(bits, Decimal(rate))
+    factor = math.exp(float(rate)) * (1 - 2.0 ** -(bits // 2))
+    assert law.masses[-1] * (1 - 1 / factor) < 1 + 1e-9
+    assert law.reach <= 2 + bits * math.log(2) / math.log(factor) + 1 / (factor - 1)
+
+
 @pytest.mark.parametrize("bits", [8, 16, 48, 64])
 @pytest.mark.parametrize("rate", ["0.002", "0.05", "0.7", "4", "20", "44"])
 def test_the_step_loss_is_that_of_the_masses_however_coarse(bits: int, rate: str) -> None:

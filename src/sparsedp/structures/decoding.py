@@ -137,13 +137,15 @@ class Decoder:
         """Bounds of every pattern, each side missed with at most half of the failure probability.
 
         They contain the counts that the pattern does not reject, with patterns ordered by their
-        posterior mean under the flat prior; this covers every count with the requested confidence,
-        not only on average.
+        posterior mean under the flat prior and below all values that are stored; this covers every
+        count with the requested confidence, not only on average. The stored values of a count have
+        their share of its failures, so its patterns have the rest: a law of patterns alone would
+        miss counts near the threshold too often.
         """
         statistic = self.estimates("mean", "flat")
         order = np.argsort(statistic, kind="stable")
         _, first, size = np.unique(statistic[order], return_index=True, return_counts=True)
-        law = np.add.reduceat(self.likelihood[:, order], first, axis=1)
+        law = np.add.reduceat(self.likelihood[:, order], first, axis=1) * self.unstored[:, None]
         at_most = np.cumsum(law, axis=1)
         accepted = (at_most > failure / 2) & (at_most - law < 1 - failure / 2)
         low = self.grid[np.argmax(accepted, axis=0)]
