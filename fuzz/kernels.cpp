@@ -104,7 +104,7 @@ void try_system(const std::vector<uint64_t>& input, unsigned slots, uint64_t seg
     std::vector<uint64_t> values(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) values[i] = (ids[i] * 0x2545f4914f6cdd1dULL) & 0xffff;
     std::vector<uint8_t> packed(slots * segment * 2, 0x5a);
-    if (!solve(hash, 2, span(ids), span(values), {packed.data(), packed.size()})) return;
+    if (!SparseSystem(hash, span(ids)).solve(2, span(values), {packed.data(), packed.size()})) return;
     for (size_t i = 0; i < ids.size(); ++i) {
         uint64_t at[most_slots];
         hash(ids[i], at);

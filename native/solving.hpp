@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "arrays.hpp"
@@ -27,53 +29,57 @@ struct PackedSlots {
 // Solves z[h_1] ^ ... ^ z[h_q] = value for all keys, with values cut to the width of a slot. `z` must be filled with
 // uniform bytes; slots that the equations leave free keep them, so z is uniform among all solutions. Returns false if
 // the rows are linearly dependent, whatever the values: the answer must not depend on the values.
-template <typename Index, size_t width>
+template <typename Word, size_t width>
 class Solver {
    public:
-    Solver(const SlotHash& hash, const uint64_t* ids, const uint64_t* values, size_t keys, uint8_t* z)
-        : hash_(hash), ids_(ids), values_(values), z_{z}, peeled_(hash, ids, keys) {}
+    Solver(const Peeling<Word>& peeled, const uint64_t* values, uint8_t* z)
+        : peeled_(peeled), hash_(peeled.hash()), ids_(peeled.ids().data), values_(values), z_{z} {}
 
-    bool solve() {
+    bool solve() const {
         if (!solve_core()) return false;
         // Rounds in reverse: every key owns a slot that no other key of its round or of a later round contains.
-        for (size_t round = peeled_.rounds.size() - 1; round-- > 0;) {
-            const Index* keys = peeled_.order.data() + peeled_.rounds[round];
-            parallel_for(peeled_.rounds[round + 1] - peeled_.rounds[round], size_t{1} << 13,
-                         [&](size_t begin, size_t end) { fill(keys + begin, end - begin); });
+        for (size_t number = peeled_.rounds(); number-- > 0;) {
+            const Span<const Word> round = peeled_.round(number);
+            parallel_for(round.size, size_t{1} << 13,
+                         [&](size_t begin, size_t end) { fill(round.data + begin, end - begin); });
         }
         return true;
     }
 
    private:
-    void fill(const Index* keys, size_t count) const {
-        constexpr size_t ahead = 16;
-        uint64_t at[ahead][most_slots];
-        for (size_t start = 0; start < count; start += ahead) {
-            const size_t n = std::min(ahead, count - start);
-            for (size_t i = start + ahead; i < std::min(start + 2 * ahead, count); ++i) {
-                __builtin_prefetch(&ids_[keys[i]]);
-                __builtin_prefetch(&values_[keys[i]]);
-                __builtin_prefetch(&peeled_.own[keys[i]]);
+    using Left = typename Peeling<Word>::Left;
+
+    void fill(const Word* left, size_t count) const {
+        constexpr size_t batch = 32;
+        uint64_t at[2][most_slots][batch];
+        const auto fetch = [&](size_t start, uint64_t (*to)[batch]) {
+            const size_t n = std::min(batch, count - start);
+            for (size_t i = start + batch; i < std::min(start + 2 * batch, count); ++i) {
+                __builtin_prefetch(&ids_[Left::key(left[i])]);
+                __builtin_prefetch(&values_[Left::key(left[i])]);
             }
-            for (size_t i = 0; i < n; ++i) {
-                hash_(ids_[keys[start + i]], at[i]);
-                for (size_t j = 0; j < hash_.slots; ++j) __builtin_prefetch(z_.bytes + at[i][j] * width, 1);
-            }
-            for (size_t i = 0; i < n; ++i) {
-                const uint8_t own = peeled_.own[keys[start + i]];
-                uint64_t rest = values_[keys[start + i]];
+            uint64_t ids[batch];
+            for (size_t i = 0; i < n; ++i) ids[i] = ids_[Left::key(left[start + i])];
+            hash_.of_many(ids, n, to);
+            for (size_t j = 0; j < hash_.slots; ++j)
+                for (size_t i = 0; i < n; ++i) __builtin_prefetch(z_.bytes + to[j][i] * width, 1);
+        };
+        if (count > 0) fetch(0, at[0]);
+        for (size_t start = 0, now = 0; start < count; start += batch, now = 1 - now) {
+            if (start + batch < count) fetch(start + batch, at[1 - now]);
+            for (size_t i = 0; i < std::min(batch, count - start); ++i) {
+                const size_t own = Left::segment(left[start + i]);
+                uint64_t rest = values_[Left::key(left[start + i])];
                 for (size_t j = 0; j < hash_.slots; ++j)
-                    if (j != own) rest ^= z_.load(at[i][j]);
-                z_.store(at[i][own], rest);
+                    if (j != own) rest ^= z_.load(at[now][j][i]);
+                z_.store(at[now][own][i], rest);
             }
         }
     }
 
     // Gaussian elimination on the keys that peeling left, as rows of bits over the slots they touch.
     bool solve_core() const {
-        std::vector<size_t> core;
-        for (size_t i = 0; i < peeled_.own.size(); ++i)
-            if (peeled_.own[i] == peeled_.still_there) core.push_back(i);
+        const std::vector<size_t> core = peeled_.core();
         if (core.empty()) return true;
         const size_t q = hash_.slots;
         std::vector<uint64_t> positions(core.size() * q);
@@ -117,29 +123,55 @@ class Solver {
         return true;
     }
 
+    const Peeling<Word>& peeled_;
     SlotHash hash_;
     const uint64_t *ids_, *values_;
     PackedSlots<width> z_;
-    Peeling<Index> peeled_;
 };
 
-template <size_t width>
-bool solve_packed(const SlotHash& hash, const uint64_t* ids, const uint64_t* values, size_t keys, uint8_t* z) {
-    if (keys < UINT32_MAX) return Solver<uint32_t, width>(hash, ids, values, keys, z).solve();
-    return Solver<uint64_t, width>(hash, ids, values, keys, z).solve();
+template <typename Word>
+bool solve_peeled(const Peeling<Word>& peeled, size_t width, const uint64_t* values, uint8_t* z) {
+    const auto with = [&](auto constant) { return Solver<Word, decltype(constant)::value>(peeled, values, z).solve(); };
+    switch (width) {
+        case 1: return with(std::integral_constant<size_t, 1>());
+        case 2: return with(std::integral_constant<size_t, 2>());
+        case 3: return with(std::integral_constant<size_t, 3>());
+        case 4: return with(std::integral_constant<size_t, 4>());
+        case 5: return with(std::integral_constant<size_t, 5>());
+        case 6: return with(std::integral_constant<size_t, 6>());
+        case 7: return with(std::integral_constant<size_t, 7>());
+        default: return with(std::integral_constant<size_t, 8>());
+    }
 }
 
-// Turns uniform bytes into a uniform solution, in place, `width` bytes for each slot; false if the rows of the ids are
-// linearly dependent.
-inline bool solve(const SlotHash& hash, size_t width, Span<const uint64_t> ids, Span<const uint64_t> values,
-                  Span<uint8_t> z) {
-    require(width >= 1 && width <= 8, "a slot has 1..8 bytes");
-    require(z.size == hash.slots * hash.segment * width, "z must have slots x segment x width bytes");
-    require(ids.size == values.size, "one value for each id");
-    constexpr decltype(&solve_packed<1>) solvers[] = {&solve_packed<1>, &solve_packed<2>, &solve_packed<3>,
-                                                      &solve_packed<4>, &solve_packed<5>, &solve_packed<6>,
-                                                      &solve_packed<7>, &solve_packed<8>};
-    return solvers[width - 1](hash, ids.data, values.data, ids.size, z.data);
-}
+// The system of some ids, peeled without their values, so that the memory of peeling is free again before the slots are
+// needed. The ids must stay where they are.
+class SparseSystem {
+   public:
+    SparseSystem(const SlotHash& hash, Span<const uint64_t> ids) : hash_(hash), keys_(ids.size) {
+        require(ids.size <= SlotSum<uint64_t>::most_keys, "a system has at most 2^34 keys");
+        if (ids.size <= SlotSum<uint32_t>::most_keys) small_ = std::make_unique<const Peeling<uint32_t>>(hash, ids);
+        if (small_ && !small_->crowded()) return;
+        small_.reset();
+        large_ = std::make_unique<const Peeling<uint64_t>>(hash, ids);
+        require(!large_->crowded(), "a slot has at most 2^30 keys");
+    }
+
+    // Turns uniform bytes into a uniform solution, in place, `width` bytes for each slot; false if the rows of the ids
+    // are linearly dependent.
+    bool solve(size_t width, Span<const uint64_t> values, Span<uint8_t> z) const {
+        require(width >= 1 && width <= 8, "a slot has 1..8 bytes");
+        require(z.size == hash_.slots * hash_.segment * width, "z must have slots x segment x width bytes");
+        require(values.size == keys_, "one value for each id");
+        return small_ ? solve_peeled(*small_, width, values.data, z.data)
+                      : solve_peeled(*large_, width, values.data, z.data);
+    }
+
+   private:
+    SlotHash hash_;
+    size_t keys_;
+    std::unique_ptr<const Peeling<uint32_t>> small_;
+    std::unique_ptr<const Peeling<uint64_t>> large_;
+};
 
 }  // namespace sparsedp

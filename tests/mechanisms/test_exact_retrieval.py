@@ -31,6 +31,7 @@ from sparsedp.privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness
 from sparsedp.structures.linear_system import LinearSystem
+from systems import solve
 from tiny_systems import REDRAWS, Masses, Seen, System, Vector, dense, hockey_stick, support, together
 
 # Masses 2, 1 · 4, 2 · 6, 1 · 10, 2, 1 · 6, 3, 2, from zero on.
@@ -164,7 +165,7 @@ def test_solutions_satisfy_every_equation_and_are_uniform_otherwise(slots: int) 
         z = ReproducibleRandomness(trial).words(slots * segment)
         rows = _native.slots_of(trial, 7, slots, segment, ids).reshape(-1, slots)
         masks = [sum(1 << int(slot) for slot in row) for row in rows]
-        solved = _native.solve(z.view(np.uint8), 8, trial, 7, slots, segment, ids, values)
+        solved = solve(z.view(np.uint8), 8, (trial, 7), slots, segment, ids, values)
         assert solved == independent_big(masks)
         if solved:
             assert np.array_equal(np.bitwise_xor.reduce(z[rows], axis=1), values)
@@ -186,11 +187,11 @@ def test_a_tiny_solution_is_uniform_over_all_solutions() -> None:
     # All 2^12 fillings of four slots of three bits: every solution of the two equations occurs
     # equally often.
     ids, values = np.array([3, 8], np.uint64), np.array([5, 2], np.uint64)
-    seed = next(s for s in range(50) if _native.solve(np.zeros(4, np.uint8), 1, s, 0, 2, 2, ids, values))
+    seed = next(s for s in range(50) if solve(np.zeros(4, np.uint8), 1, (s, 0), 2, 2, ids, values))
     seen: dict[tuple[int, ...], int] = {}
     for filling in product(range(8), repeat=4):
         z = np.array(filling, np.uint8)
-        assert _native.solve(z, 1, seed, 0, 2, 2, ids, values)
+        assert solve(z, 1, (seed, 0), 2, 2, ids, values)
         seen[tuple(z.tolist())] = seen.get(tuple(z.tolist()), 0) + 1
     assert len(seen) == 64
     assert set(seen.values()) == {64}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
-from cryptography.hazmat.primitives.ciphers.modes import CTR
+from cryptography.hazmat.primitives.ciphers.modes import CTR, ECB
 
 from exact import PreparedWords
 from sparsedp.privacy import randomness as rnd
@@ -37,6 +37,69 @@ def test_words_continue_where_they_stopped() -> None:
 
 def test_two_streams_have_different_keys() -> None:
     assert not np.array_equal(rnd.Randomness().words(8), rnd.Randomness().words(8))
+
+
+def blocks_of(stream: rnd.Randomness, count: int) -> list[bytes]:
+    """The next blocks of a keystream."""
+    words = stream.words(2 * count).tobytes()
+    return [words[at : at + 16] for at in range(0, len(words), 16)]
+
+
+def test_branches_are_ranges_of_the_counter_that_never_meet() -> None:
+    # Catches branches whose numbers are in the low half of the counter, and counters of any stream
+    # that go on in another one: a block repeats only if its counter does.
+    stream = rnd.ReproducibleRandomness(4)
+    each = [stream, *stream.branches(3), *next(stream.branches(2)).branches(3), *stream.branches(2)]
+    encrypt = Cipher(AES(stream._key()), ECB()).encryptor()
+    counters = [number << 64 for number in (0, 1, 2, 3, 5, 6, 7, 8, 9)]
+    for own, first in zip(each, counters, strict=True):
+        for start in (0, 500):
+            wanted = b"".join((first + start + at).to_bytes(16, "big") for at in range(500))
+            assert own.words(1000).tobytes() == encrypt.update(wanted)
+
+
+def test_a_single_branch_is_the_stream_itself() -> None:
+    stream = rnd.ReproducibleRandomness(4)
+    assert list(stream.branches(1)) == [stream]
+
+
+def test_a_branch_of_a_secure_stream_has_its_key_and_other_words() -> None:
+    stream, other = rnd.Randomness(), rnd.Randomness()
+    each = [stream, *stream.branches(7), other, *other.branches(7)]
+    blocks = [block for own in each for block in blocks_of(own, 100)]
+    assert len(set(blocks)) == len(blocks)
+    assert not any(own.reproducible for own in each)
+    assert all(own.reproducible for own in rnd.ReproducibleRandomness(1).branches(2))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_branches_of_a_forked_child_repeat_nothing() -> None:
+    # Catches a branch that keeps the key of the parent, and numbers that begin anew in a child.
+    stream = rnd.Randomness()
+    older, *_ = stream.branches(2)
+    blocks = blocks_of(older, 20)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        each = [older, stream, *stream.branches(3)]
+        os.write(writing, b"".join(block for own in each for block in blocks_of(own, 20)))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        theirs = file.read()
+    os.waitpid(child, 0)
+    blocks += [theirs[at : at + 16] for at in range(0, len(theirs), 16)]
+    blocks += [block for own in (stream, *stream.branches(3)) for block in blocks_of(own, 20)]
+    assert len(blocks) == len(set(blocks)) == 20 * (1 + 5 + 4)
+
+
+def test_words_in_threads_are_those_of_the_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 3 * rnd._PIECE_WORDS + 5
+    each = rnd.pieces_and_streams(rnd.ReproducibleRandomness(9), count)
+    wanted = np.concatenate([own.words(piece.stop - piece.start) for piece, own in each])
+    for threads in ("1", "2", "3", "7"):
+        monkeypatch.setenv("SPARSEDP_THREADS", threads)
+        assert np.array_equal(rnd.words_in_threads(rnd.ReproducibleRandomness(9), count), wanted)
 
 
 def test_below_rejects_what_would_bias_it() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from sparsedp import _native
 from sparsedp.keys.hashing import Partition
-from sparsedp.privacy.randomness import ReproducibleRandomness, Words
+from sparsedp.privacy.randomness import Randomness, ReproducibleRandomness, Words
 from sparsedp.structures import embedding
 from sparsedp.structures.embedding import Blocks
 from sparsedp.structures.ladder import Ladder, Level
@@ -81,13 +83,20 @@ def test_a_lookup_reads_the_cells_of_the_key(hashed: bool) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 7, 2048])
 def test_the_array_does_not_depend_on_how_it_is_cut_into_chunks(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    class OneStream(ReproducibleRandomness):
+        """All chunks draw from one stream, in one thread: in the order of the blocks."""
+
+        def branches(self, count: int) -> Iterator[Randomness]:
+            return iter([self] * count)
+
+    monkeypatch.setenv("SPARSEDP_THREADS", "1")
     blocks = Blocks(LADDER, ROWS, 60, hashed=False)
     ids = np.arange(500, dtype=np.uint64)
     counts = np.arange(500) % 40
     monkeypatch.setattr(embedding, "_CHUNK_BLOCKS", 60)
-    whole, seeds = build(blocks, ids, counts, ReproducibleRandomness(2))
+    whole, seeds = build(blocks, ids, counts, OneStream(2))
     monkeypatch.setattr(embedding, "_CHUNK_BLOCKS", chunk)
-    again, same = build(blocks, ids[::-1], counts[::-1], ReproducibleRandomness(2))
+    again, same = build(blocks, ids[::-1], counts[::-1], OneStream(2))
     assert np.array_equal(seeds, same)
     assert np.array_equal(whole, again)
 

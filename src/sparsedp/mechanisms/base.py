@@ -46,7 +46,7 @@ _SAMPLES = 200_000
 
 
 class Built(NamedTuple):
-    """The arrays of one part, and which of its non-zero keys are in the table."""
+    """The arrays of one part, and which of its non-zero keys are in the table, if they are named."""
 
     arrays: Arrays
     stored: npt.NDArray[np.bool_]
@@ -392,8 +392,10 @@ class DivisiblePlan(Plan):
 
     @abstractmethod
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
-        """One part; ids are those of its keys, distinct and ascending; counts are positive."""
+        """One part; ids are those of its keys, distinct and ascending; counts are positive, and may
+        be overwritten: there may be no memory for a copy.
+        """
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
-        part = self.build_part(0, self.draw_partition(self.problem, randomness), ids, counts, randomness)
+        part = self.build_part(0, self.draw_partition(self.problem, randomness), ids, counts.copy(), randomness)
         return dict(self.completed((part.arrays,))[0])

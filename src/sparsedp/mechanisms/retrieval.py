@@ -27,15 +27,16 @@ import numpy as np
 
 from .._util.lazy import cached_property
 from .._util.progress import task
+from .._util.threads import in_threads
 from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy.bounds import geometric_mean_error
 from ..privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
 from ..privacy.laws import TwoSided, float_up
-from ..privacy.randomness import Randomness, Words, pieces
+from ..privacy.randomness import Randomness, Words, pieces_and_streams
 from ..structures.buckets import NoiseBuckets
 from ..structures.linear_system import LinearSystem
-from ..structures.table import LARGEST_COUNT, MOST_TAIL_STEPS, Counts, Table
+from ..structures.table import LARGEST_COUNT, MOST_TAIL_STEPS, Counts, KeptPairs
 from . import gaussian, retrieval_account
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .gaussian import GaussianNoise, GaussianSize
@@ -192,19 +193,27 @@ class RetrievalPlan(DivisiblePlan):
         """
         law = self.buckets
         assert isinstance(law, CutLaw)  # only older files have other buckets
-        numbers, kept = np.empty(len(ids), np.uint64), np.empty(len(ids), np.bool_)
-        stored_ids, stored_values = [ids[:0]], [counts[:0]]
+        kept = np.empty(len(ids) if self.problem.keep_keys else 0, np.bool_)  # named only then
+        numbers = counts.view(np.uint64)  # each count makes room for its number
+        pairs = KeptPairs(len(ids))
+
+        def add_noise(own: tuple[slice, Randomness]) -> tuple[int, Words, Counts]:
+            piece, stream = own
+            noisy = counts[piece] + law.draw(piece.stop - piece.start, stream)
+            noisy.clip(-LARGEST_COUNT, LARGEST_COUNT, out=noisy)
+            stored = np.abs(noisy) > law.reach
+            if len(kept):
+                kept[piece] = stored
+            hidden = law.words_for(np.where(stored, 0, noisy), stream)
+            numbers[piece] = np.where(stored, stream.words(len(noisy)), hidden)
+            return len(noisy), ids[piece][stored], noisy[stored]
+
         with task("Adding noise", len(ids)) as advance:
-            for piece in pieces(len(ids)):
-                noisy = np.clip(counts[piece] + law.draw(len(ids[piece]), randomness), -LARGEST_COUNT, LARGEST_COUNT)
-                stored = kept[piece] = np.abs(noisy) > law.reach
-                stored_ids.append(ids[piece][stored])
-                stored_values.append(noisy[stored])
-                hidden = law.words_for(np.where(stored, 0, noisy), randomness)
-                numbers[piece] = np.where(stored, randomness.words(len(noisy)), hidden)
-                advance(len(noisy))
-        table = Table.sorted(np.concatenate(stored_ids), np.concatenate(stored_values))
-        del stored_ids, stored_values
+            for length, own_ids, own_values in in_threads(add_noise, pieces_and_streams(randomness, len(ids))):
+                pairs.add(own_ids, own_values)
+                advance(length)
+        table = pairs.table()
+        del pairs
         if self.problem.keep_keys:  # of keys with the same fingerprint, the system holds the first
             first = np.append(True, ids[1:] != ids[:-1])[: len(ids)]
             ids, numbers = ids[first], numbers[first]

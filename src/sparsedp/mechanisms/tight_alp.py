@@ -171,8 +171,8 @@ class TightAlpPlan(DivisiblePlan):
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
         """Stored keys leave the embedding."""
         table, stored = self.stage.select(ids, counts, randomness, partition, part)
-        # As a zero, a stored key reaches no height and leaves no trace.
-        array = self.blocks.build(ids, np.where(stored, 0, counts), randomness, partition, part)
+        counts[stored] = 0  # so that it reaches no height and leaves no trace
+        array = self.blocks.build(ids, counts, randomness, partition, part)
         arrays = {
             "table.ids": table.ids,
             "table.values": table.values,

@@ -1,7 +1,8 @@
 """Random words, and exact samplers on top of them.
 
 Production words come from AES-256-CTR keyed by the operating system, with a fresh key for every
-stream and again in every forked child. Samplers compare words with the integer thresholds of
+stream and again in every forked child. A stream that serves several threads has branches: ranges of
+the counter under the same key that never meet. Samplers compare words with the integer thresholds of
 `laws`; the number of words they consume depends at most on the noise (the rare high part of a
 geometric variable), never on the data.
 """
@@ -9,12 +10,14 @@ geometric variable), never on the data.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +26,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 
 from .. import _native
+from .._util.threads import in_threads
 from .laws import WORD_BITS, Geometric, Passing, TwoSided
 
 Words = npt.NDArray[np.uint64]
@@ -33,7 +37,11 @@ _MAX_WORD = np.uint64((1 << 64) - 1)
 
 # Draws are made in pieces of about this many words, so that they fit in a cache for any number of
 # keys.
-_PIECE_WORDS = 1 << 18
+_PIECE_WORDS = 1 << 16
+
+# Branch n of a stream has the counters n·2^64 to (n + 1)·2^64 - 1, of 16 bytes each; the stream
+# itself is branch 0.
+_BRANCH_BITS = 64
 
 
 # How many forks lie between this process and its first ancestor. A child may have the process id of
@@ -56,13 +64,16 @@ class Randomness:
     reproducible = False
 
     def __init__(self) -> None:
-        self._own: dict[tuple[int, int], tuple[threading.Lock, CipherContext]] = {}
+        self._own: dict[tuple[int, int], _Keystream] = {}
+        # Never begun anew: a branch that was made before a fork and one of the child have different
+        # numbers.
+        self._numbers = itertools.count(1)
         self._stream()
 
     def _key(self) -> bytes:
         return os.urandom(32)
 
-    def _stream(self) -> tuple[threading.Lock, CipherContext]:
+    def _stream(self) -> _Keystream:
         """The keystream of this process and its lock: a child must not repeat its parent's, nor
         wait for its lock.
 
@@ -72,9 +83,17 @@ class Randomness:
         process = (os.getpid(), _forks)
         if process not in self._own:
             # A key is used for one stream only, so the counter may start at zero.
-            keystream = Cipher(AES(self._key()), CTR(bytes(16))).encryptor()
-            self._own.setdefault(process, (threading.Lock(), keystream))  # the first of several threads wins
+            self._own.setdefault(process, _Keystream.of(self._key(), 0))  # the first of several threads wins
         return self._own[process]
+
+    def branches(self, count: int) -> Iterator[Randomness]:
+        """`count` streams for as many threads, each different from all others; one is this stream
+        itself.
+        """
+        return (self if count == 1 else self._branch() for _ in range(count))
+
+    def _branch(self) -> Randomness:
+        return _Branch(self, next(self._numbers))
 
     def part_streams(self) -> PartStreams:
         """Separate streams for the parts of a release."""
@@ -83,13 +102,17 @@ class Randomness:
     def words(self, count: int) -> Words:
         """The next `count` words of the stream."""
         out = np.empty(count, np.uint64)
+        self.fill(out)
+        return out
+
+    def fill(self, out: Words) -> None:
+        """Write the next words of the stream to an array."""
         view = memoryview(out.data).cast("B")
-        lock, keystream = self._stream()
-        with lock:
+        keystream = self._stream()
+        with keystream.lock:
             for at in range(0, len(view), _CHUNK_BYTES):
                 piece = view[at : at + _CHUNK_BYTES]
-                keystream.update_into(_ZEROS[: len(piece)], piece)
-        return out
+                keystream.context.update_into(_ZEROS[: len(piece)], piece)
 
     def below(self, bound: int) -> int:
         """A uniform integer in [0, bound), by rejection."""
@@ -99,6 +122,42 @@ class Randomness:
             value = int.from_bytes(self.words(count).tobytes(), "little") >> (64 * count - bits)
             if value < bound:
                 return value
+
+
+class _Keystream(NamedTuple):
+    """The keystream of one process from some counter on, and its lock."""
+
+    lock: threading.Lock
+    context: CipherContext
+    key: bytes
+
+    @classmethod
+    def of(cls, key: bytes, counter: int) -> _Keystream:
+        return cls(threading.Lock(), Cipher(AES(key), CTR(counter.to_bytes(16, "big"))).encryptor(), key)
+
+
+class _Branch(Randomness):
+    """One of many streams under the key of another stream, in each process under that of this
+    process.
+    """
+
+    def __init__(self, trunk: Randomness, number: int) -> None:
+        self._trunk, self._number = trunk, number
+        self.reproducible = trunk.reproducible
+        self._own = {}
+
+    def _stream(self) -> _Keystream:
+        process = (os.getpid(), _forks)
+        if process not in self._own:
+            key = self._trunk._stream().key
+            self._own.setdefault(process, _Keystream.of(key, self._number << _BRANCH_BITS))
+        return self._own[process]
+
+    def _branch(self) -> Randomness:
+        return self._trunk._branch()
+
+    def part_streams(self) -> PartStreams:
+        return self._trunk.part_streams()
 
 
 class ReproducibleRandomness(Randomness):
@@ -187,6 +246,25 @@ def pieces(count: int, words_each: int = 1) -> Iterator[slice]:
     size = max(1, _PIECE_WORDS // max(1, words_each))
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
+
+
+def pieces_and_streams(randomness: Randomness, count: int, words_each: int = 1) -> Iterator[tuple[slice, Randomness]]:
+    """The same slices, each with a stream of its own, for `in_threads`."""
+    each = list(pieces(count, words_each))
+    return zip(each, randomness.branches(len(each)), strict=True)
+
+
+def words_in_threads(randomness: Randomness, count: int) -> Words:
+    """`count` words that several threads draw."""
+    out = np.empty(count, np.uint64)
+
+    def fill(own: tuple[slice, Randomness]) -> None:
+        piece, stream = own
+        stream.fill(out[piece])
+
+    for _ in in_threads(fill, pieces_and_streams(randomness, count)):
+        pass
+    return out
 
 
 def bernoulli(randomness: Randomness, thresholds: Words) -> npt.NDArray[np.bool_]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,7 +160,7 @@ def told(release: Release) -> Release:
     return release
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Data:
     """The data, checked completely, with the ids of its keys; only their public hash seed has been
     drawn so far.
@@ -205,6 +205,16 @@ class _Data:
             return NamedSums.of_rows(self.ids, values, unit, self.pairs.keys, rows)
         return Sums.of(self.ids[rows], values[rows], unit)
 
+    def sums_of(self, shares: list[Any]) -> Iterator[Sums]:
+        """The sums of all parts, one after the other. With the last one, the ids are forgotten: they
+        would take as much memory as those of the sums, while the parts are built.
+        """
+        for part, rows in enumerate(shares, 1):
+            sums = self.sums(rows)
+            if part == len(shares):
+                self.ids = self.ids[:0].copy()
+            yield sums
+
 
 def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
     """Build one part after the other; with a path, its arrays are on disk before the next part is
@@ -216,11 +226,11 @@ def _build(drafted: Draft, data: _Data, path: Path | None) -> Release:
     sorted_already: list[Sums] = []  # for the size
 
     def sizes(work: PartWork, sizing: Sizing) -> list[int]:
-        sorted_already.extend(map(data.sums, shares))
+        sorted_already.extend(data.sums_of(shares))
         return [work.size(part, sums, sizing) for part, sums in enumerate(sorted_already)]
 
     plan, work = planned(drafted, randomness, partition, sizes)
-    each = (sorted_already.pop(0) if sorted_already else data.sums(rows) for rows in shares)
+    each = (sorted_already.pop(0) for _ in shares) if sorted_already else data.sums_of(shares)
     built_parts = (work.build(part, sums) for part, sums in enumerate(each))
     if path is not None and partition.parts > 1:
         with new_directory(path) as directory:

@@ -8,9 +8,7 @@ reads one cache line per lookup.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -19,6 +17,7 @@ import numpy.typing as npt
 
 from .. import _native
 from .._util.progress import task
+from .._util.threads import in_threads
 from ..keys.hashing import Partition, draw_row_functions
 from ..privacy.laws import WORD_BITS
 from ..privacy.randomness import Randomness, Words, flip
@@ -169,30 +168,38 @@ class Blocks:
         array = zero_lines(own)
         cells = sum(self.rows)
 
-        def fill(first: int, size: int, keys: slice, words: Words) -> None:
+        def fill(own: tuple[int, int, slice, Randomness]) -> int:
+            first, size, keys, stream = own
             heights = np.clip(counts[keys, None] - tops[:, 0], 0, tops[:, 1]).astype(np.uint32)
             at = (first - begin_block) * _BLOCK_WORDS
             piece = array[at : at + size * _BLOCK_WORDS]
             _native.build_blocks(
-                piece, self._shape, self.blocks, first, size, placed[keys], row_seed, heights, thresholds, words
+                piece,
+                self._shape,
+                self.blocks,
+                first,
+                size,
+                placed[keys],
+                row_seed,
+                heights,
+                thresholds,
+                stream.words(size * cells),
             )
+            return size * cells
 
-        threads = _native.thread_count()
         starts = list(range(begin_block, end_block, _CHUNK_BLOCKS))
         # Block b begins at placement ⌈b 2^64 / blocks⌉.
         borders = np.array([-(-(b << 64) // self.blocks) for b in starts], np.uint64)
         edges = [*np.searchsorted(placed, borders).tolist(), len(placed)]
-        with ThreadPoolExecutor(threads) as pool, task("Building", own * cells) as advance:
-            waiting: deque[Future[None]] = deque()
-            for first, begin, end in zip(starts, edges, edges[1:], strict=False):
-                size = min(_CHUNK_BLOCKS, end_block - first)
-                words = randomness.words(size * cells)  # in the order of the blocks, whichever thread fills them
-                waiting.append(pool.submit(fill, first, size, slice(begin, end), words))
-                advance(size * cells)
-                if len(waiting) > 2 * threads:
-                    waiting.popleft().result()
-            for future in waiting:
-                future.result()
+        chunks = (
+            (first, min(_CHUNK_BLOCKS, end_block - first), slice(begin, end), stream)
+            for first, begin, end, stream in zip(
+                starts, edges, edges[1:], randomness.branches(len(starts)), strict=False
+            )
+        )
+        with task("Building", own * cells) as advance:
+            for drawn in in_threads(fill, chunks):
+                advance(drawn)
         return array
 
     def count_symbols(self, array: Words) -> Words:

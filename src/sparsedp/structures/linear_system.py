@@ -21,7 +21,7 @@ import numpy.typing as npt
 from .. import _native
 from .._util.progress import task
 from ..errors import ParameterError
-from ..privacy.randomness import Randomness, Words
+from ..privacy.randomness import Randomness, Words, words_in_threads
 from .dependence import dependence, pairs
 from .scale import PLAIN, Scale
 
@@ -97,11 +97,12 @@ class LinearSystem:
         """
         for _ in range(MOST_REDRAWS):
             seed = randomness.words(2)
-            packed = self._uniform(randomness)
+            if len(ids) > self.size:
+                continue
             with task("Building", len(ids)) as advance:
-                solved = len(ids) <= self.size and _native.solve(
-                    packed[:-_PADDING], self.width, int(seed[0]), int(seed[1]), self.slots, self.segment, ids, values
-                )
+                system = _native.SparseSystem(int(seed[0]), int(seed[1]), self.slots, self.segment, ids)
+                packed = self._uniform(randomness)
+                solved = system.solve(packed[:-_PADDING], self.width, values)
                 advance(len(ids))
             if solved:
                 return packed, seed
@@ -114,7 +115,7 @@ class LinearSystem:
     def _uniform(self, randomness: Randomness) -> npt.NDArray[np.uint8]:
         """Uniform bytes for all slots, and the padding: a slot is read as eight bytes."""
         used = self.size * self.width
-        packed = randomness.words(-(-(used + _PADDING) // 8)).view(np.uint8)[: used + _PADDING]
+        packed = words_in_threads(randomness, -(-(used + _PADDING) // 8)).view(np.uint8)[: used + _PADDING]
         packed[used:] = 0
         return packed
 

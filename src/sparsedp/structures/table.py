@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,27 @@ class Table:
     def find(self, ids: Words) -> tuple[npt.NDArray[np.bool_], Counts]:
         """Which of the ids are stored, and their values (0 if not)."""
         return self.index.find(ids)
+
+
+class KeptPairs:
+    """The pairs that will be in a table, of at most `most` keys; only those that there are take
+    memory, and none of what is added stays in use.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._ids, self._values, self._length = np.empty(most, np.uint64), np.empty(most, np.int64), 0
+
+    def add(self, ids: Words, values: Counts) -> None:
+        """More pairs."""
+        begin, self._length = self._length, self._length + len(ids)
+        self._ids[begin : self._length], self._values[begin : self._length] = ids, values
+
+    def table(self, *more: npt.NDArray[Any]) -> Table:
+        """The table of all pairs, and of the ids and values of some more."""
+        ids, values = self._ids[: self._length], self._values[: self._length]
+        if more:
+            ids, values = np.concatenate([ids, more[0]]), np.concatenate([values, more[1]])
+        return Table.sorted(ids, values)
 
 
 def add_noise(counts: Counts, law: TwoSided, randomness: Randomness) -> Counts:

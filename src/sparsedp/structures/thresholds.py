@@ -21,13 +21,14 @@ import numpy.typing as npt
 from .. import _native
 from .._util.lazy import cached_property
 from .._util.progress import task
+from .._util.threads import in_threads
 from ..keys.hashing import Partition
 from ..privacy.composition import Moved, naming_delta
 from ..privacy.cut_laws import CutGaussian
 from ..privacy.laws import GUARD, Interval, Passing, TwoSided, log_bounds, precise
 from ..privacy.neighbours import QUANTISATION
-from ..privacy.randomness import Randomness, Words, bernoulli, geometric, passing_positions, pieces
-from .table import LARGEST_COUNT, Counts, Table, add_noise, threshold_fits
+from ..privacy.randomness import Randomness, Words, bernoulli, geometric, passing_positions, pieces_and_streams
+from .table import LARGEST_COUNT, Counts, KeptPairs, Table, add_noise, threshold_fits
 
 WHOLE = Partition(1, hashed=True)
 
@@ -40,18 +41,27 @@ class Selection(NamedTuple):
 
 
 def _noisy_values(
-    ids: Words, counts: Counts, noisy: Callable[[Counts], tuple[npt.NDArray[np.bool_], Counts]]
-) -> tuple[npt.NDArray[np.bool_], list[Words], list[Counts]]:
-    """Which keys are kept, their ids and noisy values; noisy(counts) decides both, piece by piece."""
-    stored, kept_ids, kept_values = np.empty(len(ids), np.bool_), [ids[:0]], [counts[:0]]
+    ids: Words,
+    counts: Counts,
+    randomness: Randomness,
+    noisy: Callable[[Counts, Randomness], tuple[npt.NDArray[np.bool_], Counts]],
+) -> tuple[npt.NDArray[np.bool_], KeptPairs]:
+    """Which keys are kept, and their ids and noisy values; noisy(counts, stream) decides both, piece
+    by piece in several threads.
+    """
+    stored, pairs = np.empty(len(ids), np.bool_), KeptPairs(len(ids))
+
+    def add(own: tuple[slice, Randomness]) -> tuple[int, Words, Counts]:
+        piece, stream = own
+        kept, values = noisy(counts[piece], stream)
+        stored[piece] = kept
+        return len(kept), ids[piece][kept], values[kept]
+
     with task("Adding noise", len(ids)) as advance:
-        for piece in pieces(len(ids)):
-            kept, values = noisy(counts[piece])
-            stored[piece] = kept
-            kept_ids.append(ids[piece][kept])
-            kept_values.append(values[kept])
-            advance(len(kept))
-    return stored, kept_ids, kept_values
+        for length, own_ids, own_values in in_threads(add, pieces_and_streams(randomness, len(ids))):
+            pairs.add(own_ids, own_values)
+            advance(length)
+    return stored, pairs
 
 
 @dataclass(frozen=True)
@@ -112,17 +122,16 @@ class PureStage:
         ascend.
         """
 
-        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
-            values = add_noise(counts, self.noise, randomness)
+        def noisy(counts: Counts, stream: Randomness) -> tuple[npt.NDArray[np.bool_], Counts]:
+            values = add_noise(counts, self.noise, stream)
             return values >= self.threshold, values
 
-        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
+        stored, pairs = _noisy_values(ids, counts, randomness, noisy)
         zeros = self._passing_zeros(randomness, partition, part)
         zeros = zeros[_native.find(ids, zeros) < 0]  # a non-zero key has had its own noise
         excess = geometric(randomness, self.noise.magnitude, len(zeros))
         zero_values = self.threshold + np.minimum(excess, LARGEST_COUNT - self.threshold).astype(np.int64)
-        table = Table.sorted(np.concatenate([*kept_ids, zeros]), np.concatenate([*kept_values, zero_values]))
-        return Selection(table, stored)
+        return Selection(pairs.table(zeros, zero_values), stored)
 
     def _passing_zeros(self, randomness: Randomness, partition: Partition, part: int) -> Words:
         if partition.parts == 1:
@@ -227,17 +236,17 @@ class StableStage:
         threshold.
         """
 
-        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
+        def noisy(counts: Counts, stream: Randomness) -> tuple[npt.NDArray[np.bool_], Counts]:
             if self.unit > 1:
                 small = counts < self.unit
                 chances = counts[small].astype(np.uint64) << np.uint64(65 - self.unit.bit_length())  # count/unit
                 counts = counts.copy()
-                counts[small] = np.where(bernoulli(randomness, chances), self.unit, 0)
-            values = add_noise(counts, self.noise, randomness)
+                counts[small] = np.where(bernoulli(stream, chances), self.unit, 0)
+            values = add_noise(counts, self.noise, stream)
             return (counts != 0) & (values >= self.threshold), values
 
-        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
-        return Selection(Table.sorted(np.concatenate(kept_ids), np.concatenate(kept_values)), stored)
+        stored, pairs = _noisy_values(ids, counts, randomness, noisy)
+        return Selection(pairs.table(), stored)
 
     def faults(self) -> Iterator[str]:
         """What is wrong with one that was not planned here, if anything."""
@@ -284,12 +293,12 @@ class GaussianStage:
     ) -> Selection:
         """Noise on every key, and the threshold."""
 
-        def noisy(counts: Counts) -> tuple[npt.NDArray[np.bool_], Counts]:
-            values = np.clip(counts + self.noise.draw(len(counts), randomness), -LARGEST_COUNT, LARGEST_COUNT)
+        def noisy(counts: Counts, stream: Randomness) -> tuple[npt.NDArray[np.bool_], Counts]:
+            values = np.clip(counts + self.noise.draw(len(counts), stream), -LARGEST_COUNT, LARGEST_COUNT)
             return (np.abs(values) if self.signed else values) >= self.threshold, values
 
-        stored, kept_ids, kept_values = _noisy_values(ids, counts, noisy)
-        return Selection(Table.sorted(np.concatenate(kept_ids), np.concatenate(kept_values)), stored)
+        stored, pairs = _noisy_values(ids, counts, randomness, noisy)
+        return Selection(pairs.table(), stored)
 
     def faults(self) -> Iterator[str]:
         """What is wrong with one that was not planned here, if anything."""
