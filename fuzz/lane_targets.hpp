@@ -1,4 +1,5 @@
-// Several keys hashed at once, in every width that this machine has, against one key after the other.
+// Several keys hashed at once, in every width that this machine has and in eight lanes, against one key after the
+// other.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +14,9 @@
 #include "siphash_lanes.hpp"
 
 namespace sparsedp::fuzz {
+
+// The source of eight lanes in plain instructions, for machines without AVX-512.
+SPARSEDP_SIP_KERNELS(EightsSip, 8, );
 
 inline void try_integers(SipKey key, const std::vector<uint64_t>& bits) {
     const std::vector<uint64_t> small = ids_of(IntegerKeys(key, span(bits), true));
@@ -66,6 +70,8 @@ inline void try_lanes(uint64_t seed, const std::vector<uint64_t>& words, const B
         try_wide(sip_in(lanes), key, words, seed >> 8);
         try_messages(sip_in(lanes), key, words, bytes, 's');
     }
+    try_wide(sip_of<EightsSip>, key, words, seed >> 8);
+    try_messages(sip_of<EightsSip>, key, words, bytes, 's');
 }
 
 }  // namespace sparsedp::fuzz

@@ -392,9 +392,7 @@ class DivisiblePlan(Plan):
 
     @abstractmethod
     def build_part(self, part: int, partition: Partition, ids: Words, counts: Counts, randomness: Randomness) -> Built:
-        """One part; ids are those of its keys, distinct and ascending; counts are positive, and may
-        be overwritten: there may be no memory for a copy.
-        """
+        """One part; ids are distinct and ascending; counts are positive, and may be overwritten."""
 
     def build(self, ids: Words, counts: Counts, randomness: Randomness) -> Arrays:
         part = self.build_part(0, self.draw_partition(self.problem, randomness), ids, counts.copy(), randomness)
