@@ -20,7 +20,7 @@ from sparsedp.auditing.peers import audit_peer
 from sparsedp.privacy.randomness import ReproducibleRandomness, reproducible_for_tests
 from sparsedp.releasing import building
 from sparsedp.structures import table, thresholds
-from sparsedp.structures.embedding import Columns
+from sparsedp.structures.embedding import Blocks, Columns
 from sparsedp.structures.thresholds import PureStage, StableStage
 
 RUNS = 50_000
@@ -103,14 +103,14 @@ def more_budget_than_stated(patch: Patch) -> None:
 
 
 def stored_keys_embedded_too(patch: Patch) -> None:
-    where = np.where
+    select, build, before = PureStage.select, Blocks.build, []
 
-    def kept(condition: Any, *values: Any) -> Any:
-        if len(values) == 2 and isinstance(values[0], int) and values[0] == 0 and isinstance(values[1], np.ndarray):
-            return values[1]
-        return where(condition, *values)
+    def selected(self: PureStage, ids: Any, counts: Any, *rest: Any) -> Any:
+        before.append(counts.copy())
+        return select(self, ids, counts, *rest)
 
-    patch.setattr("sparsedp.mechanisms.tight_alp.np.where", kept)
+    patch.setattr(PureStage, "select", selected)
+    patch.setattr(Blocks, "build", lambda self, ids, counts, *rest: build(self, ids, before.pop(), *rest))
 
 
 # How many runs a mutant gets: ten per cent of ε needs many; these refute the others with ε >= 1.3.
