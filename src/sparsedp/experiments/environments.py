@@ -21,7 +21,6 @@ from typing import Any
 
 DRIVERS = Path(__file__).parent / "drivers"
 INSTALL_SECONDS, RUN_SECONDS = 600.0, 300.0
-_PYTHONS = ("3.12", "3.11", "3.10", "3.13", "3.9")  # besides the running one, if it finds no package
 _DONE = "installed"
 
 
@@ -58,38 +57,25 @@ def own(peer: Peer) -> Environment:
 
 
 def created(peer: Peer, folder: Path, say: Callable[[str], None]) -> Environment:
-    """A new environment in the folder, or the one that is there; with the first Python for which the
-    library can be installed.
-    """
+    """A new environment in the folder, or the one that is there."""
     place = folder / peer.driver
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if (place / _DONE).exists():
         return Environment(python)
-    reasons = {}
-    for candidate in pythons():
-        shutil.rmtree(place, ignore_errors=True)
-        say(f"{peer.name}: a new environment in {place} …")
-        commands = (
-            [candidate, "-m", "venv", str(place)],
-            [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", peer.package],
-        )
-        failed = next(filter(None, (_failure(command) for command in commands)), None)
-        if failed is None:
-            (place / _DONE).touch()
-            return Environment(python)
-        reasons.setdefault(failed, candidate)
-    shutil.rmtree(place, ignore_errors=True)
-    return Environment(None, f"does not install on Python {platform.python_version()}: {next(iter(reasons))}")
-
-
-def pythons() -> list[str]:
-    """The running Python, and others on the path that start."""
-    found = [sys.executable]
-    for version in _PYTHONS:
-        path = shutil.which(f"python{version}")
-        if path and version != ".".join(platform.python_version_tuple()[:2]) and _failure([path, "--version"]) is None:
-            found.append(path)
-    return found
+    say(f"{peer.name}: a new environment, with what pip install {peer.package} brings …")
+    commands = (
+        [sys.executable, "-m", "venv", "--clear", str(place)],
+        [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--retries=1", peer.package],
+    )
+    for command in commands:
+        failed = _failure(command)
+        if failed is not None:
+            shutil.rmtree(place, ignore_errors=True)
+            refused = f"does not install on Python {platform.python_version()}: {failed}"
+            say(f"{peer.name} {refused}")
+            return Environment(None, refused)
+    (place / _DONE).touch()
+    return Environment(python)
 
 
 def _failure(command: Sequence[str]) -> str | None:
@@ -110,7 +96,7 @@ def last_words(text: str) -> str:
     return said[-1].removeprefix("ERROR: ")[:200]
 
 
-def run(
+def run_driver(
     python: Path, driver: str, way: str, data: Path, options: Mapping[str, float], limit: float = RUN_SECONDS
 ) -> dict[str, Any]:
     """The answer of a driver with the seconds of its whole process, or why it was refused."""
@@ -154,12 +140,11 @@ def _watched(command: Sequence[str], folder: str, limit: float) -> tuple[str, in
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and, where sessions exist, what it has left running."""
+    """End a process that still runs, with all that it has started where there are sessions."""
+    if process.poll() is not None:
+        return
     if hasattr(os, "killpg"):
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
     process.wait()

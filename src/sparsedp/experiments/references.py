@@ -51,6 +51,16 @@ def dense_gaussian_error(counts: Integers, spread: float) -> Floats:
     return error
 
 
+def dense_gaussian_errors(asked: Questions, keys: int, epsilon: float, delta: float) -> Figures:
+    """The error in each group, exactly, with the least noise for ε and δ (Balle and Wang 2018)."""
+    spread = _least_spread(keys, epsilon, delta)
+    return _in_groups(asked, lambda counts: dense_gaussian_error(counts, spread))
+
+
+def _least_spread(keys: int, epsilon: float, delta: float) -> float:
+    return math.sqrt(keys) / most_revealed(epsilon, delta)
+
+
 @dataclass(frozen=True)
 class Dense:
     """Noise on every key for users with at most so many keys, of the kind that errs less: what no
@@ -63,10 +73,10 @@ class Dense:
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation of Gaussian noise (Balle and Wang), if it errs less."""
+        """The standard deviation of Gaussian noise, if it errs less."""
         if self.delta == 0:
             return None
-        spread = math.sqrt(self.keys) / most_revealed(self.epsilon, self.delta)
+        spread = _least_spread(self.keys, self.epsilon, self.delta)
         return spread if spread * math.sqrt(2 / math.pi) < self.keys / self.epsilon else None
 
     @property
@@ -76,10 +86,9 @@ class Dense:
 
     def errors(self, asked: Questions) -> Figures:
         """The error in each group, exactly."""
-        spread = self.spread
-        if spread is None:
+        if self.spread is None:
             return dense_errors(asked, self.keys / self.epsilon)
-        return _in_groups(asked, lambda counts: dense_gaussian_error(counts, spread))
+        return dense_gaussian_errors(asked, self.keys, self.epsilon, self.delta)
 
     def names(self, counts: Integers) -> float:
         """How many keys the sparse histogram with Gaussian noise names, in expectation."""
@@ -166,7 +175,7 @@ class SparseGaussian(Sparse):
     @classmethod
     def best(cls, keys: int, epsilon: float, delta: float, counts: Integers) -> SparseGaussian:
         """With the noise and the threshold that name most of these counts."""
-        least = math.sqrt(keys) / most_revealed(epsilon, delta)
+        least = _least_spread(keys, epsilon, delta)
         found = []
         for spread in (least * factor for factor in np.linspace(1.0, 1.06, 13).tolist()):
             low, high = 1.0, 1 + 12 * spread

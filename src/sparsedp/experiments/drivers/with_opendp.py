@@ -17,6 +17,7 @@ Counts = dict[int, int]
 
 def prepare(data: dict[str, Any]) -> Counts:
     """Counts by positions."""
+    _opendp()
     return dict(enumerate(data["counts"]))
 
 

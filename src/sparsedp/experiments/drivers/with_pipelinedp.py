@@ -7,6 +7,7 @@ that is public.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 PACKAGE = "pipeline-dp"
@@ -16,6 +17,7 @@ Rows = list[tuple[int, int]]
 
 def prepare(data: dict[str, Any]) -> Rows:
     """Users and positions of keys."""
+    importlib.import_module("pipeline_dp")
     return [(user, place) for user, place in data["rows"]]
 
 

@@ -7,6 +7,7 @@ that is public.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 PACKAGE = "python-dp"
@@ -14,6 +15,7 @@ PACKAGE = "python-dp"
 
 def prepare(data: dict[str, Any]) -> list[int]:
     """The counts."""
+    importlib.import_module("pydp.algorithms.partition_selection")
     counts: list[int] = data["counts"]
     return counts
 

@@ -4,6 +4,7 @@ mechanism may name them. The randomness is reproducible, which protects nobody.
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 PACKAGE = "sparsedp"
@@ -14,6 +15,7 @@ def prepare(data: dict[str, Any]) -> tuple[list[str], Any, int]:
     """Keys, counts and the seed."""
     import numpy as np
 
+    importlib.import_module("sparsedp.releasing.building")
     counts = np.array(data["counts"], np.int64)
     return data["keys"][: len(counts)], counts, data["seed"]
 
@@ -41,7 +43,7 @@ def answer(way: str, released: Any, data: dict[str, Any]) -> dict[str, Any]:
     """Estimates and intervals for all keys, and the names."""
     given = released.answer(data["keys"])
     found = {
-        "estimates": dict(enumerate(given.estimate.tolist())),
+        "estimates": dict(enumerate(given.estimates.tolist())),
         "low": given.low.tolist(),
         "high": given.high.tolist(),
         "nbytes": released.nbytes,

@@ -7,6 +7,7 @@ that is public.
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import Any
@@ -19,6 +20,7 @@ def prepare(data: dict[str, Any]) -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable  # of this environment
     from pyspark.sql import SparkSession
 
+    importlib.import_module("tmlt.analytics")
     spark = (
         SparkSession.builder.master("local[*]")
         .config("spark.ui.enabled", "false")
