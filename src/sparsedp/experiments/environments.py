@@ -21,7 +21,10 @@ from typing import Any
 
 DRIVERS = Path(__file__).parent / "drivers"
 INSTALL_SECONDS, RUN_SECONDS = 600.0, 300.0
+UNREACHABLE = "the package index cannot be reached"
+_BROKEN = "connection broken by"  # what pip says of a network, before it says that there is no such package
 _DONE = "installed"
+_WORDS = 200
 
 
 @dataclass(frozen=True)
@@ -86,14 +89,17 @@ def _failure(command: Sequence[str]) -> str | None:
         return f"not done after {INSTALL_SECONDS:.0f} seconds"
     except OSError as error:
         return str(error)
-    return None if done.returncode == 0 else last_words(done.stderr or done.stdout)
+    if done.returncode == 0:
+        return None
+    words = done.stderr or done.stdout
+    return UNREACHABLE if _BROKEN in words else last_words(words)
 
 
 def last_words(text: str) -> str:
-    """The last line of an error, without the word “error” and shortened."""
+    """The last line that begins with “error”, or else the last line, shortened."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     said = [line for line in lines if line.lower().startswith("error")] or lines or ["it ended without a word"]
-    return said[-1].removeprefix("ERROR: ")[:200]
+    return said[-1].removeprefix("ERROR: ")[:_WORDS]
 
 
 def run_driver(
@@ -114,10 +120,14 @@ def run_driver(
         try:
             answer = json.loads(out.read_text(encoding="utf-8"))
             answer["estimates"] = {int(place): float(value) for place, value in answer["estimates"]}
-            answer["seconds"] = float(answer["seconds"])
         except (OSError, ValueError, TypeError, KeyError) as error:
-            return {"refused": f"its answer makes no sense: {type(error).__name__}"}
-    return answer | {"process": process}
+            return {"refused": nonsense(error)}
+    return {**answer, "process": process}
+
+
+def nonsense(error: Exception) -> str:
+    """Why an answer cannot be judged."""
+    return f"its answer makes no sense: {type(error).__name__}"
 
 
 def _watched(command: Sequence[str], folder: str, limit: float) -> tuple[str, int | None]:

@@ -18,7 +18,7 @@ import numpy as np
 from ..counting.local import count
 from ..privacy.randomness import reproducible_for_tests
 from . import identifiers, users_page
-from .environments import Environment, Peer, created, own, run_driver
+from .environments import Environment, Peer, created, nonsense, own, run_driver
 from .judging import Questions, ask, coverage, dealt, errors, published, questions, sampled
 from .references import SparseGaussian, SparseGeometric, dense_errors, dense_gaussian_errors
 from .sections import Section
@@ -122,7 +122,9 @@ def _tasks(data: Path, bound: int, delta: float, environments: Mapping[str, Envi
             yield way, partial(measure_ours, way, data, bound, delta)
     for peer in PEERS:
         python = environments[peer.name].python
-        for way in peer.ways(delta) if python else ():
+        if python is None:
+            continue
+        for way in peer.ways(delta):
             yield f"{peer.name}, {way}", partial(measure, python, peer.driver, way, data, bound, delta)
 
 
@@ -168,7 +170,12 @@ def read(path: Path) -> Questions:
 def measure(python: Path, driver: str, way: str, data: Path, bound: int, delta: float) -> dict[str, Any]:
     """The figures of one release, or why there is none."""
     found = run_driver(python, driver, way, data, {"keys-per-user": bound, "epsilon": EPSILON, "delta": delta})
-    return found if "refused" in found else judge(read(data), found)
+    if "refused" in found:
+        return found
+    try:
+        return judge(read(data), found)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        return {"refused": nonsense(error)}
 
 
 def measure_ours(way: str, data: Path, bound: int, delta: float) -> dict[str, Any]:
@@ -187,7 +194,8 @@ def judge(asked: Questions, found: dict[str, Any]) -> dict[str, Any]:
         given = np.zeros(len(estimates), bool)
         given[list(found["estimates"])] = True
         estimates[~given] = np.nan
-    judged = {name: found.get(name) for name in ("nbytes", "seconds", "process", "memory", "version", "python")}
+    judged = {name: found[name] for name in ("seconds", "process", "memory", "version", "python")}
+    judged["nbytes"] = found.get("nbytes")
     judged["errors"] = errors(asked, estimates)
     judged["named"] = None if named is None else len(named)
     judged["frequent"] = None if named is None else len(np.intersect1d(named, asked.groups["frequent"]))
