@@ -208,11 +208,11 @@ def test_the_report_has_a_row_for_everyone(
     assert facts["files"] == 10
     assert 10 < facts["m = 20"]["keys"] <= facts["m = 20"]["total"] <= 10 * 20
     pure, approximate = section.data["blocks"].values()
-    assert list(pure) == ["reference: dense, geometric", "tight-alp", "laplace", "Fake"]
+    assert list(pure) == ["0 for every key", "dense geometric noise", "tight-alp", "laplace", "Fake"]
     assert pure["Fake"] == {"refused": users.SELECTS}
     assert pure["tight-alp"]["named"] is None
     assert pure["tight-alp"]["coverage"] > 0.5
-    assert list(approximate)[4:] == ["tight-alp", "retrieval, Gaussian", "Fake, answers", "Fake, fails"]
+    assert list(approximate)[5:] == ["tight-alp", "retrieval, Gaussian", "Fake, answers", "Fake, fails"]
     assert approximate["retrieval, Gaussian"]["named"] is not None
     assert approximate["Fake, answers"]["named"] == 1
     page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
@@ -228,7 +228,7 @@ def test_without_a_network_peers_are_missed_with_a_clear_word(
     monkeypatch.setattr(users, "PEERS", (fake("answers"),))
     said: list[str] = []
     (section,) = reproduce(tmp_path / "report", quick=True, only=("users",), say=said.append, with_peers=True)
-    refused = section.data["blocks"]["m = 20, δ = 1e-06"]["Fake"]["refused"]
+    refused = section.data["blocks"]["m = 20, δ = 1e-6"]["Fake"]["refused"]
     assert refused.startswith("does not install on Python 3.")
     assert refused.endswith("the package index cannot be reached")
     assert f"Fake {refused}" in said

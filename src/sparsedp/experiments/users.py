@@ -93,7 +93,7 @@ def run(study: Study) -> Section:
         "Users, counted",
         {f"m = {bound}": partial(prepare, rows, data[bound], bound, ABSENT[mode], study.seed) for bound in bounds},
     )
-    settings = {f"m = {bound}, δ = {delta:g}": (bound, delta) for bound in bounds for delta in (0.0, DELTA)}
+    settings = {f"m = {bound}, δ = {_power(delta)}": (bound, delta) for bound in bounds for delta in (0.0, DELTA)}
     tasks = {name: dict(_tasks(data[bound], bound, delta, environments)) for name, (bound, delta) in settings.items()}
     place = "own environments" if study.peers else "here"
     titles = {name: {f"{name}, {row}, {place}": row for row in own} for name, own in tasks.items()}
@@ -107,6 +107,10 @@ def run(study: Study) -> Section:
         for name, (bound, delta) in settings.items()
     }
     return users_page.section(facts | counted, blocks, {peer.name: peer.cannot for peer in PEERS})
+
+
+def _power(delta: float) -> str:
+    return f"{delta:g}".replace("e-0", "e-")
 
 
 def _environment(study: Study, peer: Peer) -> Environment:
@@ -205,15 +209,18 @@ def judge(asked: Questions, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def references(asked: Questions, bound: int, delta: float) -> dict[str, dict[str, Any]]:
-    """Dense noise, which needs a list of all keys, and sparse histograms with δ."""
+    """Nothing, dense noise, which needs a list of all keys, and with δ sparse histograms."""
     counts, frequent = asked.present, asked.truth[asked.groups["frequent"]]
-    rows: dict[str, dict[str, Any]] = {"dense, geometric": {"errors": dense_errors(asked, bound / EPSILON)}}
+    rows: dict[str, dict[str, Any]] = {
+        "0 for every key": {"errors": errors(asked, np.zeros(len(asked.truth)))},
+        "dense geometric noise": {"errors": dense_errors(asked, bound / EPSILON)},
+    }
     if delta:
-        rows["dense, Gaussian"] = {"errors": dense_gaussian_errors(asked, bound, EPSILON, delta)}
+        rows["dense Gaussian noise"] = {"errors": dense_gaussian_errors(asked, bound, EPSILON, delta)}
         for name, sparse in (
-            ("sparse, geometric", SparseGeometric.least(bound, EPSILON, delta)),
-            ("sparse, Gaussian", SparseGaussian.best(bound, EPSILON, delta, counts)),
+            ("sparse geometric noise", SparseGeometric.least(bound, EPSILON, delta)),
+            ("sparse Gaussian noise", SparseGaussian.best(bound, EPSILON, delta, counts)),
         ):
             names = {"named": sparse.names(counts), "frequent": sparse.names(frequent)}
             rows[name] = {"errors": sparse.errors(asked), **names}
-    return {f"reference: {name}": row for name, row in rows.items()}
+    return rows
