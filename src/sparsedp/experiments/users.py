@@ -46,7 +46,8 @@ PEERS = (
         ("ALP",),
         ("Laplace", "Gaussian"),
         "Counts must be bounded before. With δ, keys below its threshold have no answer. Its ALP answers for any key, "
-        "one at a time and given the true total, which nobody may know; no names, no files. No intervals.",
+        "one at a time and given the true total, which nobody may know; no names, no files. No intervals. The δ of its "
+        "threshold with Laplace noise is refuted by sparsedp audit --mechanism opendp:laplace_threshold.",
     ),
     Peer(
         "PipelineDP",
@@ -65,7 +66,7 @@ PEERS = (
         (),
         ("Laplace", "Gaussian"),
         "Counts must be bounded before, and come one at a time. No answer for keys that it does not select; pure "
-        "privacy only for a public list of keys.",
+        "privacy only for a public list of keys; no intervals for selected keys.",
     ),
     Peer(
         "Tumult Analytics",

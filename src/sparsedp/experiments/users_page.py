@@ -55,7 +55,7 @@ def section(facts: Mapping[str, Any], blocks: Mapping[str, Any], cannot: Mapping
         "People with many keys",
         f"The identifiers of {facts['files']:,} files of Python {platform.python_version()} and its packages, "
         f"{facts['rows']:,} in all. A file is a person, and adds 1 to at most m keys ({counted}). ε = 1 for all that a "
-        "person does, sizes estimated. Libraries that bound contributions themselves get rows with these counts, the "
+        "person does, sizes estimated, one release each. Libraries that bound contributions themselves get rows with these counts, the "
         f"others the counts. {_versions(blocks)}",
         {"facts": dict(facts), "blocks": dict(blocks), "cannot": dict(cannot)},
         figures=[
