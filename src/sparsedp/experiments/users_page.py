@@ -14,9 +14,9 @@ from .sections import Drawn, Grid, Section, duration, number, size
 HEADER = (
     "answers of",
     "all keys",
-    f"{FREQUENT} frequent",
-    "absent keys",
-    f"named (of the {FREQUENT})",
+    "frequent",
+    "absent",
+    "named (frequent)",
     "coverage",
     "space",
     "release",
@@ -24,9 +24,10 @@ HEADER = (
     "memory",
 )
 NOTE = (
-    "Errors: mean |answer − count|, where a key without an answer counts as 0. Named: keys that are published, and "
-    f"how many of the {FREQUENT} most frequent. Coverage: of 95 % intervals, over all present keys. Release: from "
-    "bounded counts or rows in memory to what is published. Process: from its start to its end, with reading and "
+    f"Errors: mean |answer − count| over all present keys, the {FREQUENT} most frequent and absent ones, where no "
+    "answer is 0. Named: keys that are published (of the frequent ones). Coverage: of 95 % intervals, over all present "
+    "keys. Release: from bounded counts or rows in memory to what is published. Process: from start to end, with "
+    "reading and "
     "answering. Memory: the most of the whole process until the release is made, with its interpreter, libraries and "
     "data. The first rows are references, computed from the law of their noise: dense noise needs a list of all keys "
     "that could occur, and sparse noise is published above a threshold, with 0 for all other keys. Most keys "
@@ -55,8 +56,8 @@ def section(facts: Mapping[str, Any], blocks: Mapping[str, Any], cannot: Mapping
         "People with many keys",
         f"The identifiers of {facts['files']:,} files of Python {platform.python_version()} and its packages, "
         f"{facts['rows']:,} in all. A file is a person, and adds 1 to at most m keys ({counted}). ε = 1 for all that a "
-        "person does, sizes estimated, one release each. Libraries that bound contributions themselves get rows with these counts, the "
-        f"others the counts. {_versions(blocks)}",
+        "person does, sizes estimated, one release each. Libraries that bound contributions themselves get rows with "
+        f"these counts, the others the counts. {_versions(blocks)}",
         {"facts": dict(facts), "blocks": dict(blocks), "cannot": dict(cannot)},
         figures=[
             Drawn(
