@@ -14,7 +14,7 @@ from .app import Json, Quiet, app, say, show
 def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the report into this folder.")] = Path("report"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use fewer runs and points: a minute and a half instead of ten minutes.")
+        bool, typer.Option("--quick", help="Use fewer runs and points: two minutes instead of a quarter of an hour.")
     ] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Run only this experiment; repeatable.")] = None,
     peers: Annotated[
