@@ -3,8 +3,8 @@ that Gaussian noise can do.
 
 Workload: the identifiers of `benchmarks.users`, ε = 1. All numbers are expectations, computed from the
 laws of the noise, so that they do not vary. The reference is a sparse histogram with continuous
-Gaussian noise (`judging.Dense.names`), which answers 0 for every other key; so does `stability`, and
-`retrieval` answers for all. A table on stdout, or `--json`.
+Gaussian noise (`references.SparseGaussian`), which answers 0 for every other key; so does
+`stability`, and `retrieval` answers for all. A table on stdout, or `--json`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from pathlib import Path
 import numpy as np
 
 import sparsedp
+from sparsedp.experiments import identifiers
+from sparsedp.experiments.judging import Integers
+from sparsedp.experiments.references import Dense
 from sparsedp.mechanisms.retrieval import RetrievalPlan
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.privacy.contributions import BoundedCounts
 from sparsedp.privacy.cut_laws import CutLaw
 from sparsedp.privacy.laws import TwoSided
 
-from . import identifiers
-from .judging import Dense, Integers
 from .users import EPSILON, corpus_in
 
 BOUNDS = (3, 5, 20, 50, 100, 500)

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 import sparsedp
+from sparsedp.experiments import identifiers
+from sparsedp.experiments.judging import Figures, Floats, Integers, Questions, ask, errors, means, questions
+from sparsedp.experiments.references import Dense
 from sparsedp.privacy.contributions import BoundedCounts
 from sparsedp.privacy.randomness import reproducible_for_tests
 
-from . import identifiers
-from .judging import Dense, Figures, Floats, Integers, Questions, errors, means, questions
-from .users import ask, corpus_in, say
+from .users import corpus_in, say
 from .users_tables import number
 
 EPSILON, DELTA = 1.0, 1e-9

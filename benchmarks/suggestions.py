@@ -22,9 +22,8 @@ import pyarrow.parquet as pq
 
 import sparsedp
 from sparsedp.counting.suggesting import DEFAULT_SHARE, GRID
+from sparsedp.experiments import identifiers
 from sparsedp.privacy.randomness import reproducible_for_tests
-
-from . import identifiers
 
 EPSILON, DELTAS = 1.0, (0.0, 1e-9)
 TARGET = 1.15

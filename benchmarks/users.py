@@ -1,10 +1,11 @@
 """`python -m benchmarks.users`: errors, intervals and sizes when a person has many keys, next to
 other libraries.
 
-Workload: the identifiers of the installed Python packages (`benchmarks.identifiers`), counted so
-that a file adds 1 to at most m identifiers. ε = 1 for all that a file does; sizes are estimated, as
-in the plain command. Our randomness is reproducible, for tests only; that of the other libraries is
-not. A table on stdout, or `--json`, or `--markdown FILE` to bring the table of a page up to date.
+Workload: the identifiers of the installed Python packages (`sparsedp.experiments.identifiers`),
+counted so that a file adds 1 to at most m identifiers. ε = 1 for all that a file does; sizes are
+estimated, as in the plain command. Our randomness is reproducible, for tests only; that of the
+other libraries is not. A table on stdout, or `--json`, or `--markdown FILE` to bring the table of a
+page up to date.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ import numpy as np
 import pyarrow as pa
 
 import sparsedp
-from sparsedp.privacy.contributions import BoundedCounts
-from sparsedp.privacy.randomness import reproducible_for_tests
-
-from . import identifiers
-from .judging import (
-    Dense,
+from sparsedp.experiments import identifiers
+from sparsedp.experiments.judging import (
     Figures,
     Floats,
     Questions,
+    ask,
     coverage,
     errors,
     means,
-    questions,
     stated_to_seen,
 )
+from sparsedp.experiments.references import Dense
+from sparsedp.privacy.contributions import BoundedCounts
+from sparsedp.privacy.randomness import reproducible_for_tests
+
 from .other_libraries import MISSING, libraries
 from .users_tables import Block, Row, markdown, replace, text
 
@@ -56,18 +57,6 @@ FITTED = "fitted"  # the prior that is measured beside the default, where there 
 def mechanisms(delta: float) -> list[str]:
     """The mechanisms by name for this δ; the default comes first."""
     return ["auto", "tight-alp", *(["retrieval", "stability"] if delta else ["threshold"])]
-
-
-def ask(counts: BoundedCounts, absent: int, seed: int = 0) -> Questions:
-    """All present keys, and random strings that no identifier equals, because they begin with a
-    digit.
-
-    Sorted, because counting has no order, and which keys are frequent or summed together should
-    repeat.
-    """
-    names, sizes = zip(*sorted(zip(counts.keys.to_pylist(), counts.units.tolist(), strict=True)), strict=True)
-    drawn = np.random.default_rng(seed).integers(0, 2**63, absent).tolist()
-    return questions(pa.array([*names, *(f"0x{one:x}" for one in drawn)], pa.string()), np.array(sizes), absent)
 
 
 def ours(counts: BoundedCounts, asked: Questions, delta: float, mechanism: str, releases: int) -> Iterator[Row]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .judging import RANGES, Figures
+from sparsedp.experiments.judging import RANGES, Figures
 
 BEGIN, END = "<!-- benchmarks.users begins -->", "<!-- benchmarks.users ends -->"
 JUDGED = 1000  # intervals that a group must have: 95 % of them is 94.3 % to 95.7 % by chance

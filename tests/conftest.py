@@ -150,7 +150,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def user_level_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows (user, key): the identifiers of each file of the standard library."""
-    from benchmarks import identifiers
+    from sparsedp.experiments import identifiers
 
     folder = tmp_path_factory.mktemp("log")
     return identifiers.write([Path(sysconfig.get_path("stdlib"))], folder / identifiers.NAME).path

@@ -15,21 +15,23 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparsedp
-from benchmarks import identifiers, users, users_tables
-from benchmarks.judging import (
-    Dense,
+from benchmarks import users, users_tables
+from benchmarks.other_libraries import Library, opendp_alp, opendp_gaussian, opendp_laplace
+from benchmarks.users_tables import BEGIN, END, Block, Row
+from sparsedp.experiments import identifiers
+from sparsedp.experiments.drivers.with_opendp import least
+from sparsedp.experiments.judging import (
     Questions,
+    ask,
     coverage,
-    dense_error,
-    dense_errors,
-    dense_gaussian_error,
+    dealt,
     errors,
     means,
+    published,
     questions,
     stated_to_seen,
 )
-from benchmarks.other_libraries import Library, dealt, least, opendp_alp, opendp_gaussian, opendp_laplace, published
-from benchmarks.users_tables import BEGIN, END, Block, Row
+from sparsedp.experiments.references import Dense, dense_error, dense_errors, dense_gaussian_error
 from sparsedp.privacy.contributions import BoundedCounts, Contribution
 from sparsedp.privacy.randomness import reproducible_for_tests
 
@@ -80,7 +82,7 @@ def test_keys_that_were_not_asked_for_do_not_count(small: Questions) -> None:
 def test_questions_do_not_depend_on_the_order_of_counting() -> None:
     bound = Contribution(1, Fraction(1), "user")
     asked = [
-        users.ask(BoundedCounts(pa.chunked_array([keys]), np.array(counts), Fraction(1), None, bound), 2)
+        ask(BoundedCounts(pa.chunked_array([keys]), np.array(counts), Fraction(1), None, bound), 2)
         for keys, counts in ((["b", "a", "c"], [7, 1, 2]), (["c", "b", "a"], [2, 7, 1]))
     ]
     for one in asked:

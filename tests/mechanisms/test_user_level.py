@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sparsedp
-from benchmarks import judging
+from sparsedp.experiments import judging, references
 from sparsedp.privacy.randomness import reproducible_for_tests
 
 ABSENT = [f"no identifier {i}" for i in range(5000)]
@@ -59,7 +59,7 @@ def judge(log: Path, keys_per_user: int, delta: float, mechanism: str = "auto") 
             own = random.permutation(len(keys))[: len(keys) // 20]
             total, stated = release.sum([keys[i] for i in own])
             deviations.append((total - counts[own].sum()) / stated)
-    coverage, dense = judging.means(covered), judging.dense_errors(asked, keys_per_user)
+    coverage, dense = judging.means(covered), references.dense_errors(asked, keys_per_user)
     ratios = {name: error / dense[name] for name, error in judging.means(errors).items()}
     enough = {name: RELEASES * len(own) for name, own in asked.groups.items() if RELEASES * len(own) >= 1000}
     sums = judging.stated_to_seen(np.array(deviations))

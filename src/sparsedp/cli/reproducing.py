@@ -14,9 +14,17 @@ from .app import Json, Quiet, app, say, show
 def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", help="Write the report into this folder.")] = Path("report"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Use fewer runs and points: a minute instead of a quarter of an hour.")
+        bool, typer.Option("--quick", help="Use fewer runs and points: two minutes instead of a quarter of an hour.")
     ] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Run only this experiment; repeatable.")] = None,
+    peers: Annotated[
+        bool,
+        typer.Option(
+            "--peers",
+            help="Install OpenDP, PipelineDP, PyDP and Tumult Analytics, each into an environment"
+            " of its own in that folder, and measure them too.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of the simulations.")] = 2021,
     json: Json = False,
     quiet: Quiet = False,
@@ -29,7 +37,7 @@ def reproduce(
     """
     from ..experiments.reproduction import reproduce as run
 
-    sections = run(out, quick, only or (), lambda words: say(words, quiet), seed)
+    sections = run(out, quick, only or (), lambda words: say(words, quiet), seed, peers)
     checks = [check for section in sections for check in section.checks]
     if json:
         show([vars(check) | {"reached": check.reached} for check in checks])

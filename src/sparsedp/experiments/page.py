@@ -32,7 +32,7 @@ table { border-collapse: collapse; font-size: .82rem; white-space: nowrap; font-
 th, td { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line); }
 th { background: var(--soft); }
 th:first-child, td:first-child, td.words { text-align: left; }
-.checks td:first-child, .checks td.words { white-space: normal; min-width: 8rem; }
+.checks td:first-child, td.words { white-space: normal; min-width: 8rem; }
 .good { color: var(--good); }
 .bad { color: var(--bad); font-weight: bold; }
 nav { font-size: .92rem; }
@@ -95,6 +95,8 @@ def _cells(row: Sequence[str], width: int) -> str:
 
 def _all_checks(sections: Sequence[Section]) -> str:
     checks = [check for section in sections for check in section.checks]
+    if not checks:
+        return ""
     rows = "".join(_check(check) for check in checks)
     head = "".join(f"<th>{name}</th>" for name in ("the paper's number", "paper", "here", "±", "", ""))
     missed = sum(not check.reached for check in checks)

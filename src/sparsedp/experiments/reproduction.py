@@ -14,7 +14,7 @@ from types import ModuleType
 from ..errors import ParameterError
 from ..format.container import replacing
 from ..mechanisms.compact import import_flint
-from . import corpus, error_bound, error_distribution, growth, observed_error, peers, table_one, worked_example
+from . import corpus, error_bound, error_distribution, growth, observed_error, peers, table_one, users, worked_example
 from .drawing import check_drawing, svg, write_png
 from .page import page
 from .sections import Section
@@ -29,15 +29,21 @@ EXPERIMENTS: dict[str, ModuleType] = {
     "growth": growth,
     "peers": peers,
     "corpus": corpus,
+    "users": users,
 }
 SEED = 2021
 
 
 def reproduce(
-    out: Path, quick: bool, only: Sequence[str] = (), say: Callable[[str], None] = print, seed: int = SEED
+    out: Path,
+    quick: bool,
+    only: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+    seed: int = SEED,
+    with_peers: bool = False,
 ) -> list[Section]:
     """Run the experiments (or some of them) and write the report; results of an interrupted run are
-    used.
+    used. With `with_peers`, other libraries are installed into environments of their own.
     """
     for name in only:
         if name not in EXPERIMENTS:
@@ -49,14 +55,14 @@ def reproduce(
     if absent and "peers" in (only or EXPERIMENTS):
         say(f"{' and '.join(absent)} will be missing from the comparison: pip install 'sparsedp[peers]'")
     out.mkdir(parents=True, exist_ok=True)
-    study = Study(out / "pieces", quick, seed)
+    study = Study(out / "pieces", quick, seed, with_peers, say)
     start = time.perf_counter()
     sections = []
     for name in only or EXPERIMENTS:
         say(f"{name} …")
         sections.append(EXPERIMENTS[name].run(study))
     facts = {
-        "command": f"sparsedp reproduce --out {out.name}{' --quick' if quick else ''}",
+        "command": f"sparsedp reproduce --out {out.name}" + " --quick" * quick + " --peers" * with_peers,
         "version": f"sparsedp {metadata.version('sparsedp')}, program {program_digest()}",
         "seed": str(seed),
         "time": f"{time.perf_counter() - start:.0f} s, without what an earlier run had computed",

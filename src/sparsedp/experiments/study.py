@@ -35,11 +35,20 @@ def program_digest() -> str:
 
 @dataclass(frozen=True)
 class Study:
-    """Where results are cached, how thorough to be, and the seed of everything random."""
+    """Where results are cached, how thorough to be, the seed of everything random, and whether other
+    libraries get environments of their own.
+    """
 
     folder: Path
     quick: bool
     seed: int
+    peers: bool = False
+    say: Callable[[str], None] = print
+
+    @property
+    def place(self) -> Path:
+        """Where the pieces of this program, thoroughness and seed are."""
+        return self.folder / f"{program_digest()}-{'quick' if self.quick else 'full'}-{self.seed}"
 
     def pieces(self, title: str, tasks: Mapping[str, Work], parallel: bool = False) -> dict[str, Any]:
         """The result of each task, as JSON: cached, or computed now, in several processes if
@@ -47,9 +56,8 @@ class Study:
 
         Tasks that measure time must not be parallel.
         """
-        folder = self.folder / f"{program_digest()}-{'quick' if self.quick else 'full'}-{self.seed}"
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = {name: folder / (re.sub(r"[^0-9A-Za-z.]+", "-", f"{title} {name}") + ".json") for name in tasks}
+        self.place.mkdir(parents=True, exist_ok=True)
+        paths = {name: self.place / (re.sub(r"[^0-9A-Za-z.]+", "-", f"{title} {name}") + ".json") for name in tasks}
         assert len(set(paths.values())) == len(paths)
         missing = {name: tasks[name] for name in tasks if not paths[name].exists()}
         with counting(title, len(tasks)) as advance:

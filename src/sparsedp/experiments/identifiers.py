@@ -51,13 +51,18 @@ def sources(places: Iterable[Path]) -> Iterator[tuple[str, Path]]:
                 yield f"{at}/{inside.as_posix()}", path
 
 
-def write(places: Sequence[Path], path: Path) -> Corpus:
-    """Every identifier of every file as a row (user, key)."""
+def write(places: Sequence[Path], path: Path, most: int | None = None) -> Corpus:
+    """Every identifier of every file as a row (user, key); of `most` files, evenly over all, if
+    there are more.
+    """
+    files = list(sources(places))
+    if most is not None and len(files) > most:
+        files = [files[at * len(files) // most] for at in range(most)]
     users: list[str] = []
     keys: list[str] = []
     found = rows = 0
     with pq.ParquetWriter(path, _SCHEMA, compression="zstd") as out:
-        for user, source in sources(places):
+        for user, source in files:
             words = IDENTIFIER.findall(source.read_text(encoding="utf-8", errors="replace"))
             found += bool(words)
             rows += len(words)
