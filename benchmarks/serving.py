@@ -33,6 +33,7 @@ KEYS = 10**6
 STORED = 200_000
 REQUESTS, MOST_SECONDS = 300, 10.0  # of a row: so many requests, or so much time
 JSON, ARROW = {"Content-Type": "application/json"}, {"Content-Type": "application/vnd.apache.arrow.stream"}
+TURNS = 25  # of tens of milliseconds, so that the best of them is steady
 HALF_THE_SPEED = 2.0
 LARGEST, SMALL = 1 << 26, 1 << 16  # bytes of an answer; of what is sent with the head of a request
 IDLE_SECONDS = 2.0  # after which a connection is made anew: servers close it after some more
@@ -150,7 +151,7 @@ def _rows(ours: Connection, theirs: Connection, release: sparsedp.Release, texts
         (alone, estimates, "a constant", constant, None),
         (alone, estimates, "lookup", look, HALF_THE_SPEED),
     ):
-        took, other = side_by_side(request, work, 5)
+        took, other = side_by_side(request, work, TURNS)
         yield Row(name, against, took, other, most=most, figures={"keys a second": KEYS / took})
 
 

@@ -8,6 +8,7 @@ complete. h11, which it takes where there is no httptools, has a limit of its ow
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 LONGEST_HEAD = 1 << 16  # bytes, as with h11
 _FRAMES = 8  # bytes around each byte of a body, at most: a body may come in chunks of one byte
@@ -39,6 +40,13 @@ else:
 
         def on_body(self, body: bytes) -> None:
             self._spare = min(self._spare + (1 + _FRAMES) * len(body), LONGEST_HEAD)
+            # A piece that is read before the next one comes is handed on as it is. Others are gathered
+            # in a bytearray, or many small ones would take time by the square of their number.
+            cycle: Any = self.cycle
+            if not cycle.body:
+                cycle.body = b""
+            elif isinstance(cycle.body, bytes):
+                cycle.body = bytearray(cycle.body)
             super().on_body(body)
 
     HttpProtocol = _Bounded
