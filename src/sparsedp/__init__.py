@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .releasing.published import Release, load, verify
     from .releasing.series import Series, series
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each name lives. Modules are imported when a name is first used, so `import sparsedp` alone
 # costs nothing.

@@ -39,6 +39,7 @@ PROMISES = {
     25: "intervals and standard errors of sums hold on user-level data with sizes estimated",
     26: "the δ of dependent rows is an upper bound with a proven numerical error",
     27: "keys are typed: looking integers up as text is an error, not a wrong answer",
+    28: "a fresh machine with an empty home and no package cache passes `make demo` and `make test`",
 }
 
 _HEAD = """# Promises

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -150,3 +150,28 @@ def test_a_change_of_the_core_or_of_the_metadata_installs_again(tmp_path: Path, 
     for stamp in (".package", ".dev"):
         os.utime(tmp_path / stamp, (after - 1, after - 1))
     assert "--editable" in steps("lint", venv=tmp_path)
+
+
+# What a command of make would find: its home, and what pip would take from an earlier installation.
+MAKE = """#!/bin/sh
+{ echo "$1"; ls -A "$HOME" | wc -l; echo "$PIP_NO_CACHE_DIR"; test -e "$VENV"; echo $?; } | xargs >> "$SEEN"
+mkdir -p "$VENV"
+"""
+
+
+@pytest.mark.promise(28)
+def test_all_is_checked_on_a_machine_that_has_never_seen_it(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    # Mutants: the home of whoever runs it, an environment that is there, a target that is left out.
+    programs = {"make": MAKE, "chromium": "#!/bin/sh\n"}
+    for name, program in programs.items():
+        (tmp_path / name).write_text(program, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    seen = tmp_path / "seen"
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "SEEN": str(seen), "VENV": sys.prefix}
+    subprocess.run([str(ROOT / ".ci" / "run")], env=environment, stdout=subprocess.DEVNULL, check=True)
+    first, *others = [line.split() for line in seen.read_text(encoding="utf-8").splitlines()]
+    assert first == ["demo", "0", "1", "1"]  # nothing in its home, no cache, no environment
+    assert all(cache == "1" for _, _, cache, _ in others)  # and all that follow have what `demo` left
+    targets = ["demo", *(other[0] for other in others)]
+    assert {"demo", "test"} <= set(targets)
+    figure(f"`.ci/run` has an empty home, no package cache and no environment for make {', '.join(targets)}")

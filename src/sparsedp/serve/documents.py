@@ -6,6 +6,8 @@ from typing import Any
 
 from fastapi.responses import Response
 
+from .. import __version__
+
 SUMMARY = "Differentially private counts: estimates with intervals, for any key."
 DESCRIPTION = """\
 Read-only. Every answer comes from published releases, and holds nothing private. An answer has an
@@ -105,7 +107,7 @@ _PLANNED = {
     "bits_per_entry": 40.0,
 }
 
-HEALTH = _path("The service is up.", {"status": "ok", "version": "0.1.0", "releases": 2}, {})
+HEALTH = _path("The service is up.", {"status": "ok", "version": __version__, "releases": 2}, {})
 RELEASES = _path("Releases and series.", {"title": "Our counts", "releases": [_SUMMARY]}, {})
 RELEASE = _path("A release or a series.", {**_SUMMARY, "plan": _DETAILS}, {404: _UNKNOWN})
 _LOOKED_UP: dict[int | str, Any] = {400: _WRONG, 404: _UNKNOWN, 413: _LARGE, 503: _BUSY}
