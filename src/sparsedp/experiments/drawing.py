@@ -12,7 +12,7 @@ from .sections import Drawn
 # Ten colours that colour-blind readers can distinguish, on white and on black (after Okabe and Ito,
 # and Tol).
 COLOURS = ("#0077bb", "#ee7733", "#999999", "#cc3311", "#aa7ac4", "#009988", "#ddaa33", "#ee3377", "#33bbee", "#776655")
-_THEMES = {"light": ("#1a1a1a", "#ffffff", "#d8d8d8"), "dark": ("#e6e6e6", "#15181c", "#3a3f45")}
+THEMES = {"light": ("#1a1a1a", "#ffffff", "#d8d8d8"), "dark": ("#e6e6e6", "#15181c", "#3a3f45")}
 
 
 def check_drawing() -> None:
@@ -48,7 +48,7 @@ def _themed(theme: str) -> Any:
         from matplotlib import rc_context
     except ImportError:
         raise MissingDependencyError("figures need matplotlib: pip install 'sparsedp[plot]'") from None
-    ink, paper, grid = _THEMES[theme]
+    ink, paper, grid = THEMES[theme]
     return rc_context(
         {
             "axes.prop_cycle": cycler(color=COLOURS),

@@ -6,7 +6,6 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from .drawing import svg
 from .sections import Check, Drawn, Grid, Section, number
 
 _STYLE = """
@@ -42,10 +41,16 @@ a { color: inherit; }
 """
 
 
-def page(title: str, introduction: str, sections: Sequence[Section], facts: Mapping[str, str]) -> str:
-    """The whole page."""
+def page(
+    title: str,
+    introduction: str,
+    sections: Sequence[Section],
+    pictures: Mapping[str, Mapping[str, bytes]],
+    facts: Mapping[str, str],
+) -> str:
+    """The whole page; `pictures` has the SVG of every figure for each theme."""
     links = " ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections)
-    body = "\n".join(_section(section) for section in sections)
+    body = "\n".join(_section(section, pictures) for section in sections)
     rows = "".join(
         f'<tr><td>{escape(name)}</td><td class="words">{escape(value)}</td></tr>' for name, value in facts.items()
     )
@@ -58,16 +63,16 @@ def page(title: str, introduction: str, sections: Sequence[Section], facts: Mapp
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: Section, pictures: Mapping[str, Mapping[str, bytes]]) -> str:
     parts = [f'<h2 id="{section.name}">{escape(section.title)}</h2>', f"<p>{escape(section.text)}</p>"]
-    parts += [_figure(drawn) for drawn in section.figures]
+    parts += [_figure(drawn, pictures[drawn.name]) for drawn in section.figures]
     parts += [_grid(grid) for grid in section.grids]
     return "\n".join(parts)
 
 
-def _figure(drawn: Drawn) -> str:
+def _figure(drawn: Drawn, themes: Mapping[str, bytes]) -> str:
     light, dark = (
-        f"data:image/svg+xml;base64,{base64.b64encode(svg(drawn, theme)).decode()}" for theme in ("light", "dark")
+        f"data:image/svg+xml;base64,{base64.b64encode(themes[theme]).decode()}" for theme in ("light", "dark")
     )
     return (
         f'<figure id="{drawn.name}"><picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'

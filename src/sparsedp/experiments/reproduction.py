@@ -15,7 +15,7 @@ from ..errors import ParameterError
 from ..format.container import replacing
 from ..mechanisms.compact import import_flint
 from . import corpus, error_bound, error_distribution, growth, observed_error, peers, table_one, users, worked_example
-from .drawing import check_drawing, svg, write_png
+from .drawing import THEMES, check_drawing, svg, write_png
 from .page import page
 from .sections import Section
 from .study import Study, program_digest
@@ -75,10 +75,11 @@ def reproduce(
 def _write(out: Path, sections: Sequence[Section], facts: dict[str, str], quick: bool) -> None:
     figures = out / "figures"
     figures.mkdir(exist_ok=True)
-    for section in sections:
-        for drawn in section.figures:
-            write_png(drawn, figures / f"{drawn.name}.png")
-            (figures / f"{drawn.name}.svg").write_bytes(svg(drawn, "light"))
+    pictures = {}
+    for drawn in (drawn for section in sections for drawn in section.figures):
+        pictures[drawn.name] = {theme: svg(drawn, theme) for theme in THEMES}
+        write_png(drawn, figures / f"{drawn.name}.png")
+        (figures / f"{drawn.name}.svg").write_bytes(pictures[drawn.name]["light"])
     results = {
         "facts": facts,
         "checks": [vars(check) | {"reached": check.reached} for section in sections for check in section.checks],
@@ -93,7 +94,7 @@ def _write(out: Path, sections: Sequence[Section], facts: dict[str, str], quick:
     )
     if quick:
         introduction += " A quick run: fewer points and runs than the full report."
-    html = page("sparsedp: the paper reproduced, and where we stand", introduction, sections, facts)
+    html = page("sparsedp: the paper reproduced, and where we stand", introduction, sections, pictures, facts)
     for name, content in {"results.json": json.dumps(results, indent=1), "index.html": html}.items():
         with replacing(out / name) as file:
             file.write(content.encode())

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -227,8 +228,11 @@ def cut_to_total(ids: Words, counts: Counts, total: int) -> tuple[Words, Counts]
     return ids[kept > 0], kept[kept > 0]
 
 
+@lru_cache(maxsize=16)
 def polynomial_ring(prime: int) -> Any:
-    """Polynomials over the field of prime order."""
+    """Polynomials over the field of prime order. Each is made once: FLINT proves that it is prime,
+    which takes a fifth of a second.
+    """
     flint = import_flint()
     return flint.fmpz_mod_poly_ctx(flint.fmpz_mod_ctx(prime))
 
