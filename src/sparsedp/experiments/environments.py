@@ -61,7 +61,7 @@ def own(peer: Peer) -> Environment:
 
 def created(peer: Peer, folder: Path, say: Callable[[str], None]) -> Environment:
     """A new environment in the folder, or the one that is there."""
-    place = folder / peer.driver
+    place = (folder / peer.driver).absolute()  # drivers run in folders of their own
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if (place / _DONE).exists():
         return Environment(python)
