@@ -36,8 +36,8 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Spark in this process, with two threads and retries; it serves Spark Connect too."""
-    made = session("local[2,4]", **CONNECT)
+    """Spark in this process, with two threads and one retry of a task; it serves Spark Connect too."""
+    made = session("local[2,2]", **CONNECT)
     yield made
     made.stop()
 
