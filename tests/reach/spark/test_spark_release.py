@@ -147,6 +147,12 @@ def test_there_are_two_shuffles(df: Any) -> None:
     assert plan.count("Exchange hashpartitioning") == 2
 
 
+def test_the_hash_of_a_pair_is_computed_once(df: Any) -> None:
+    # Catches an order that contains what computes the digest, once for each of its bytes.
+    pairs = Query.create(df, Counting("url", "user", None, 5, 1)).pairs()
+    assert pairs._jdf.queryExecution().optimizedPlan().toString().count("md5(") == 1
+
+
 def test_frequent_keys_are_summed_before_they_travel(spark: Any) -> None:
     df = spark.range(100_000).selectExpr("id % 3 as key")
     query = Query.create(df, Counting("key", None, None, None, 1))
