@@ -74,11 +74,13 @@ def spark_byte_of_key(columns: Sequence[tuple[str, str]]) -> Column:
     """The lowest byte of the hash of a key alone, for columns of Spark."""
     from pyspark.sql import functions
 
-    return functions.conv(functions.substring(spark_order_of(columns), -2, 2), 16, 10).cast("int")
+    return functions.conv(functions.substring(spark_digest_of(columns), 1, 2), 16, 10).cast("int")
 
 
-def spark_order_of(columns: Sequence[tuple[str, str]]) -> Column:
-    """The same order for columns of Spark, by their names, which are plain words, and types."""
+def spark_digest_of(columns: Sequence[tuple[str, str]]) -> Column:
+    """The same hash for columns of Spark, by their names, which are plain words, and types: its
+    bytes in hexadecimal.
+    """
     from pyspark.sql import functions
 
     each = [_spark_bytes(name, kind) for name, kind in columns]
@@ -86,10 +88,17 @@ def spark_order_of(columns: Sequence[tuple[str, str]]) -> Column:
     for own in each[:-1]:
         length = functions.concat(functions.octet_length(own).cast("string"), functions.lit(":"))
         pieces += [length.cast("binary"), own]
-    digest = functions.md5(functions.concat(*pieces, each[-1]))
+    return functions.md5(functions.concat(*pieces, each[-1]))
+
+
+def spark_order_of(digest: Column) -> Column:
+    """The order of digests. Spark computes an expression again wherever it stands, so this should be
+    given a column, and not what computes it.
+    """
+    from pyspark.sql import functions
+
     # Reversed bytes compare like the integer whose lowest byte comes first.
-    reversed_bytes = [functions.substring(digest, 2 * at + 1, 2) for at in reversed(range(_DIGEST_BYTES))]
-    return functions.concat(*reversed_bytes)
+    return functions.concat(*(functions.substring(digest, 2 * at + 1, 2) for at in reversed(range(_DIGEST_BYTES))))
 
 
 def _spark_bytes(name: str, kind: str) -> Column:

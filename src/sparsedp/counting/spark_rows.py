@@ -22,7 +22,7 @@ from ..keys.hashing import KeySpace, Partition
 from ..keys.kinds import ColumnKind, KeyColumn, is_simple
 from ..privacy.randomness import Words
 from ..structures.table import LARGEST_COUNT, Counts
-from .canonical import SPARK_INTEGERS, SPARK_TIMES, SPARK_USERS, spark_order_of
+from .canonical import SPARK_INTEGERS, SPARK_TIMES, SPARK_USERS, spark_digest_of, spark_order_of
 from .request import Counting
 from .scans import check_columns
 
@@ -194,9 +194,9 @@ class Query:
         each = self._rows().repartition("u").groupBy("u", *k).agg(self._bounded(own).alias("n"))
         # The key decides between equal hashes: anything else could depend on other users' rows.
         user_kind = str(dict(self.df.dtypes)[self.asked.user])
-        hashed = spark_order_of(list(zip(("u", *k), (user_kind, *self.key_types), strict=True)))
-        order = Window.partitionBy("u").orderBy(hashed, *k)
-        return each.withColumn("rank", functions.row_number().over(order))
+        digest = spark_digest_of(list(zip(("u", *k), (user_kind, *self.key_types), strict=True)))
+        order = Window.partitionBy("u").orderBy(spark_order_of(functions.col("digest")), *k)
+        return each.withColumn("digest", digest).withColumn("rank", functions.row_number().over(order))
 
     @property
     def _units(self) -> Column:

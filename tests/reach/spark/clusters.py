@@ -1,22 +1,15 @@
-"""Spark sessions, and the processes of clusters on loopback."""
+"""Spark sessions, and the processes of their executors; all on loopback."""
 
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 import sys
-import time
 import warnings
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyspark
 
-from faults import HANGS
-
-SPARK_HOME = Path(pyspark.__file__).parent
 COMMON = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -39,8 +32,24 @@ JAVA = (
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 
-os.environ["PYSPARK_PYTHON"] = sys.executable
-os.environ["SPARK_SUBMIT_OPTS"] = JAVA
+# Two executors of one core, each a process; the master and the workers of this standalone cluster are
+# threads of the driver.
+TWO_EXECUTORS = "local-cluster[2,1,512]"
+EXECUTORS = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": JAVA}
+
+
+def prepare(home: Path) -> None:
+    """Give the processes of Spark their environment, and a home where executors may write.
+
+    The home has no copy of pyspark's Python code, so that workers import the installed one, which
+    is compiled.
+    """
+    for name in ("bin", "jars"):
+        (home / name).symlink_to(Path(pyspark.__file__).parent / name)
+    os.environ["SPARK_HOME"] = str(home)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_SUBMIT_OPTS"] = JAVA
+    os.environ["SPARK_LOCAL_IP"] = os.environ["SPARK_LOCAL_HOSTNAME"] = "127.0.0.1"
 
 
 def session(master: str, **settings: str) -> Any:
@@ -58,64 +67,14 @@ def session(master: str, **settings: str) -> Any:
     return made
 
 
-@dataclass
-class Cluster:
-    """A standalone master and its workers, as processes."""
-
-    folder: Path
-    master: str = ""
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-
-    def start(self, name: str, main: str, *arguments: str) -> Path:
-        log = self.folder / f"{name}.log"
-        settings = {
-            "SPARK_HOME": str(SPARK_HOME),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_DAEMON_MEMORY": "512m",
-            "SPARK_DAEMON_JAVA_OPTS": JAVA,
-        }
-        with log.open("wb") as file:
-            self.processes[name] = subprocess.Popen(
-                [str(SPARK_HOME / "bin" / "spark-class"), main, *arguments],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **settings},
-                cwd=self.folder,
-                start_new_session=True,
-            )
-        return log
-
-    def start_workers(self, *names: str) -> None:
-        """Start workers of these names, unless they are running."""
-        resources = ("--cores", "1", "--memory", "1g", "--webui-port", "0", "--host", "127.0.0.1")
-        started = [
-            self.start(
-                name,
-                "org.apache.spark.deploy.worker.Worker",
-                *(*resources, "--work-dir", str(self.folder / name), self.master),
-            )
-            for name in names
-            if name not in self.processes
-        ]
-        for log in started:
-            wait_for(log, "Successfully registered with master")
-
-    def kill(self, name: str) -> None:
-        """Kill a process and everything it started: a worker with its executors."""
-        os.killpg(self.processes[name].pid, 9)
-        self.processes.pop(name).wait()
-
-    def stop(self) -> None:
-        for name in list(self.processes):
-            self.kill(name)
+def executors(spark: Any) -> list[Any]:
+    """The processes of executors that this session started: Java's handles."""
+    children = spark.sparkContext._jvm.java.lang.ProcessHandle.current().children().toArray()
+    return [one for one in children if one.isAlive() and one.info().command().orElse("").endswith("java")]
 
 
-def wait_for(log: Path, pattern: str) -> str:
-    """Wait until a line of the log matches, and return the last group of the pattern, or all of it."""
-    end = time.monotonic() + HANGS
-    while time.monotonic() < end:
-        found = re.search(pattern, log.read_text(encoding="utf-8", errors="replace"))
-        if found:
-            return found[found.lastindex or 0]
-        time.sleep(0.1)
-    raise TimeoutError(f"{pattern} is not in {log}: {log.read_text(encoding='utf-8', errors='replace')[-2000:]}")
+def kill(executor: Any) -> None:
+    """Kill an executor and everything it started: its Python workers."""
+    for process in (executor, *executor.descendants().toArray()):
+        process.destroyForcibly()
+    executor.onExit().get()

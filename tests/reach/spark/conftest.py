@@ -1,6 +1,4 @@
-"""Spark in this process, a standalone cluster of two workers, and a Spark Connect server; all on
-loopback.
-"""
+"""Spark in this process, and a Spark Connect server beside it; all on loopback."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import pandas as pd
 import pytest
 
 import javahome
-from clusters import CONNECT, Cluster, session, wait_for
+from clusters import CONNECT, prepare, session
 from spark_tables import events, table
 
 
@@ -29,16 +27,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def java() -> None:
-    """A Java for this process and for those that it starts."""
+def java(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A Java for this process and for those that it starts, and their environment."""
     if not javahome.find(os.environ):
         pytest.fail("Spark needs Java 17 or newer: install one, or pip install 'sparsedp[java]'", pytrace=False)
+    prepare(tmp_path_factory.mktemp("spark-home"))
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """Spark in this process, with two threads and retries; it serves Spark Connect too."""
-    made = session("local[2,4]", **CONNECT)
+    """Spark in this process, with two threads and one retry of a task; it serves Spark Connect too."""
+    made = session("local[2,2]", **CONNECT)
     yield made
     made.stop()
 
@@ -53,20 +52,6 @@ def frame() -> pd.DataFrame:
 def df(spark: Any, frame: pd.DataFrame) -> Any:
     """The same events, in Spark."""
     return table(spark, frame).cache()
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A master and two workers with one core each; a test that kills one may start it again."""
-    made = Cluster(tmp_path_factory.mktemp("cluster"))
-    try:
-        arguments = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        log = made.start("master", "org.apache.spark.deploy.master.Master", *arguments)
-        made.master = wait_for(log, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
-        made.start_workers("first", "second")
-        yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +29,8 @@ _KEYS = {
 }
 
 
-def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Path) -> Seen:
-    """Every kind of keys with every seed."""
+def check_one(spark: Any, name: str, seed: int, folder: Path) -> Seen:
+    """The table of a seed with this kind of keys, and all pairs of its neighbours."""
 
     def frame(name: str) -> Any:
         def make(events: Events, _: Path) -> object:
@@ -43,15 +42,11 @@ def check_all(spark: Any, names: Iterable[str], seeds: Iterable[int], folder: Pa
 
         return make
 
-    seen = Seen()
     kinds = {name: Kind(frame(name), cells, placed=False) for name, cells in CELLS.items()}
-    for name in WITH_NOTES:
-        own, cells = f"{name} and notes", CELLS.get(name, name)
+    for first in WITH_NOTES:
+        own, cells = f"{first} and notes", CELLS.get(first, first)
         kinds[own] = Kind(frame(own), cells, placed=False, several_columns=True, key_type="as stored")
-    for name in names:
-        for seed in seeds:
-            seen.add(check(name, seed, folder, count, kinds=kinds))
-    return seen
+    return check(name, seed, folder, count, kinds=kinds)
 
 
 def count(

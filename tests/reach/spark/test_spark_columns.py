@@ -11,7 +11,7 @@ import pytest
 
 import sparsedp
 import sparsedp.spark
-from spark_columns import KEYS_ON_SPARK, OPTIONS, TYPES, arrow_events, rows
+from spark_columns import KEYS_ON_SPARK, OPTIONS, TYPES, arrow_events
 from spark_tables import PARTS, same
 from sparsedp import InputError, KeyTypeError, ParameterError
 from sparsedp.keys.kinds import KeyColumn
@@ -25,10 +25,10 @@ def local() -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def typed(spark: Any) -> Any:
+def typed(spark: Any, local: pa.Table) -> Any:
     """The same events, in Spark."""
     schema = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())
-    return spark.createDataFrame(rows(), schema).repartition(5).cache()
+    return spark.createDataFrame(local, schema).repartition(5).cache()
 
 
 @pytest.mark.parametrize(("key", "named"), KEYS_ON_SPARK, ids=str)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+import pyspark
 import pytest
 
 import sparsedp.spark
@@ -26,6 +27,10 @@ def test_a_python_without_sparsedp_is_named_with_the_fix(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     venv.create(tmp_path / "bare", symlinks=True)
+    (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    # Nothing but what comes with every Spark.
+    archives = (Path(pyspark.__file__).parent / "python" / "lib").glob("*.zip")
+    (packages / "spark.pth").write_text("\n".join(map(str, archives)), encoding="utf-8")
     # What a session takes from PYSPARK_PYTHON when it is made; executors start a daemon of it.
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "bare" / "bin" / "python"))
     df = spark.range(100).selectExpr("cast(id as string) as page")

@@ -80,7 +80,7 @@ def test_keys_of_every_type_are_named_as_they_are(kind: str, spark: Any, tmp_pat
     keys = cells.get(kind, [-(1 << extreme), -1, 0, (1 << extreme) - 1])
     rows = [key for key in keys for _ in range(400)]
     local = pa.table({"k": pa.array(rows, KEYS[kind])})
-    df = spark.createDataFrame([(key,) for key in rows], f"k {kind}").repartition(3)
+    df = spark.createDataFrame(local, f"k {kind}").repartition(3)
     built, expected = both(df, local, tmp_path, key="k", mechanism="stability")
     assert same(built, expected)
     assert set(built.kept_keys()) == set(keys)
