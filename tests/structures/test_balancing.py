@@ -169,10 +169,13 @@ def test_balanced_values_are_nearly_the_best_there_are(collision: float) -> None
     assert game.bound() <= least * (1 + 1e-9)
 
 
-def test_the_kernel_plays_the_rounds_as_written() -> None:
+@pytest.mark.parametrize("patterns", [1, 16, 39, 64])
+def test_the_kernel_plays_the_rounds_as_written(patterns: int) -> None:
     # Mutants: the median of the next count, weights of the round before, costs scaled anew in each
-    # round, rounds of equal weight.
+    # round, rounds of equal weight, patterns that are left over by vectors of 32 or 4.
     game = small_game()
+    others = np.random.default_rng(patterns).dirichlet(np.ones(patterns), len(game.unstored))
+    game = game if patterns == 16 else Game(game.board, others * game.unstored.sum(axis=1, keepdims=True))
     cost, fixed = game.unstored / game.board.dense[:, None], game.board.stored / game.board.dense
     learned, total, scale, rounds = np.log(game.board.start), np.zeros(cost.shape[1]), 0.0, 25
     for t in range(1, rounds + 1):
