@@ -337,11 +337,7 @@ KINDS: dict[str, Kind] = {
     "tsv.gz": Kind(csv_files(".tsv.gz", "\t"), **_CSV),
     "tsv.zst": Kind(csv_files(".tsv.zst", "\t"), **_CSV),
     # Before 3.11, Python's own CSV writer cannot write NUL.
-    **(
-        {"csv of pandas": Kind(csv_of_pandas, header=True, as_text=True)}
-        if sys.version_info >= (3, 11)
-        else {}
-    ),
+    **({"csv of pandas": Kind(csv_of_pandas, header=True, as_text=True)} if sys.version_info >= (3, 11) else {}),
     "csv of Arrow": Kind(csv_of_arrow, header=True, as_text=True),
     "glob of csv": Kind(csv_files(), several=True, **_CSV),
     "list of csv": Kind(csv_files(listed=True), several=True, **_CSV),
