@@ -30,8 +30,14 @@ def worst_ratio(p: Mapping[Outcome, Fraction], q: Mapping[Outcome, Fraction]) ->
 
 def hockey_stick(p: Mapping[Outcome, Fraction], q: Mapping[Outcome, Fraction], factor: Fraction) -> Fraction:
     """The smallest δ with p(S) <= factor · q(S) + δ for every set of outcomes S."""
-    zero = Fraction(0)
-    return sum((max(zero, mass - factor * q.get(outcome, zero)) for outcome, mass in p.items()), zero)
+    total = zero = Fraction(0)
+    for outcome, mass in p.items():
+        other = q.get(outcome, zero)
+        # Whole numbers are compared first: fractions would spend their time on common divisors.
+        above = mass.numerator * other.denominator * factor.denominator
+        if above > other.numerator * mass.denominator * factor.numerator:
+            total += mass - factor * other
+    return total
 
 
 def independent(*laws: Mapping[Outcome, Fraction]) -> dict[tuple[Outcome, ...], Fraction]:
