@@ -252,9 +252,10 @@ def _products(ratios: Matrix) -> Matrix:
     """Row s: the products of all ratios between symbol s and every other symbol."""
     from_s = np.arange(len(ratios) + 1)
     s = from_s[:, None]
-    above = np.cumprod(np.where(from_s > s, np.append(1.0, ratios), 1.0), axis=1)
-    below = np.cumprod(np.where(from_s < s, np.append(ratios, 1.0), 1.0)[:, ::-1], axis=1)[:, ::-1]
-    return below * above  # one of them is 1
+    above: Matrix = np.where(from_s > s, np.append(1.0, ratios), 1.0)
+    below: Matrix = np.where(from_s < s, np.append(ratios, 1.0), 1.0)
+    products: Matrix = np.cumprod(above, axis=1) * np.cumprod(below[:, ::-1], axis=1)[:, ::-1]  # one of them is 1
+    return products
 
 
 def split_last(rows: Matrix, unused: int) -> Matrix:
