@@ -45,6 +45,9 @@ demo: $(PACKAGE)
 	$(BIN)/python -m sparsedp.demo
 	@echo "See it in the browser: $(BIN)/pip install '.[serve]', then $(BIN)/sparsedp demo --serve"
 
+# A worker for each core: threads of BLAS would wait for each other's, and spin while they do.
+test-local promises audit: export OPENBLAS_NUM_THREADS := 1
+
 # Both at once: Spark mostly waits, for processes that start.
 test: setup
 	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-local test-spark

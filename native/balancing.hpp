@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "lanes.hpp"
 
 namespace sparsedp {
 
@@ -22,11 +23,7 @@ struct Game {
 class BalancedAnswers {
    public:
     explicit BalancedAnswers(const Game& game)
-        : game_(game),
-          cumulative_(game.cost.rows * game.cost.columns),
-          weights_(game.cost.rows),
-          ratios_(game.cost.rows),
-          answers_(game.cost.columns) {
+        : game_(game), weights_(game.cost.rows), ratios_(game.cost.rows), answers_(game.cost.columns) {
         const size_t counts = game.cost.rows;
         require(counts > 0 && game.counts.size == counts && game.fixed.size == counts && game.base.size == counts,
                 "a game has an entry for each count");
@@ -39,13 +36,12 @@ class BalancedAnswers {
         std::vector<double> learned(start.data, start.data + start.size);
         std::vector<double> total(answers_.size());
         double scale = 0;  // of the costs: that of the first round, so that those of all rounds can be added
-        for (size_t round = 0; round < rates.size; ++round) {
+        for (size_t played = 0; played < rates.size; ++played) {
             weigh(learned);
-            answer();
-            measure();
-            if (round == 0) scale = mean_ratio();
-            for (size_t c = 0; c < learned.size(); ++c) learned[c] += rates[round] * ratios_[c] / scale;
-            const double weight = static_cast<double>(round + 1);
+            round();
+            if (played == 0) scale = mean_ratio();
+            for (size_t c = 0; c < learned.size(); ++c) learned[c] += rates[played] * ratios_[c] / scale;
+            const double weight = static_cast<double>(played + 1);
             for (size_t p = 0; p < total.size(); ++p) total[p] += weight * answers_[p];
         }
         const double rounds = static_cast<double>(rates.size);
@@ -62,28 +58,30 @@ class BalancedAnswers {
             weights_[c] = (1 - game_.spread) * weights_[c] / sum + game_.spread * game_.base[c];
     }
 
-    // The median of each pattern. All patterns at once, count by count: such loops are vectorised.
-    void answer() {
-        const size_t patterns = answers_.size(), counts = weights_.size();
-        std::vector<double>& below = answers_;  // first of all the sums of the counts so far
-        std::fill(below.begin(), below.end(), 0.0);
+    // The medians of a few patterns. Their sums are made twice, first to know half of them, which takes less than to
+    // keep all of them in memory.
+    template <size_t width>
+    SPARSEDP_INLINE void answer(size_t pattern) {
+        const size_t counts = weights_.size();
+        double all[width] = {}, below[width] = {}, medians[width];
         for (size_t c = 0; c < counts; ++c) {
-            const double* cost = game_.cost[c];
-            double* row = cumulative_.data() + c * patterns;
-            const double weight = weights_[c];
-            for (size_t p = 0; p < patterns; ++p) row[p] = below[p] += weight * cost[p];
+            const double* cost = game_.cost[c] + pattern;
+            for (size_t p = 0; p < width; ++p) all[p] += weights_[c] * cost[p];
         }
-        const double* all = cumulative_.data() + (counts - 1) * patterns;
-        std::fill(answers_.begin(), answers_.end(), game_.counts[0]);
+        std::fill(medians, medians + width, game_.counts[0]);
         for (size_t c = 0; c + 1 < counts; ++c) {
-            const double* row = cumulative_.data() + c * patterns;
+            const double* cost = game_.cost[c] + pattern;
             const double next = game_.counts[c + 1];
-            for (size_t p = 0; p < patterns; ++p) answers_[p] = row[p] < 0.5 * all[p] ? next : answers_[p];
+            for (size_t p = 0; p < width; ++p) {
+                below[p] += weights_[c] * cost[p];
+                medians[p] = below[p] < 0.5 * all[p] ? next : medians[p];
+            }
         }
+        std::copy(medians, medians + width, answers_.data() + pattern);
     }
 
     // The cost of each count. Four sums, because the order of the additions of one could not be vectorised.
-    void measure() {
+    SPARSEDP_INLINE void measure() {
         const size_t patterns = answers_.size();
         for (size_t c = 0; c < weights_.size(); ++c) {
             const double* cost = game_.cost[c];
@@ -98,6 +96,31 @@ class BalancedAnswers {
         }
     }
 
+    SPARSEDP_INLINE void answer_and_measure() {
+        size_t pattern = 0;
+        for (; pattern + 32 <= answers_.size(); pattern += 32) answer<32>(pattern);
+        for (; pattern + 4 <= answers_.size(); pattern += 4) answer<4>(pattern);
+        for (; pattern < answers_.size(); ++pattern) answer<1>(pattern);
+        measure();
+    }
+
+    // The same, to the last bit, in wider vectors where the processor has them: AVX2 alone does not fuse products and
+    // sums.
+#ifdef __x86_64__
+    __attribute__((target("avx2"))) void wide_round() { answer_and_measure(); }
+#endif
+    void plain_round() { answer_and_measure(); }
+
+    void round() {
+#ifdef __x86_64__
+        if (widest_lanes() >= 4) {
+            wide_round();
+            return;
+        }
+#endif
+        plain_round();
+    }
+
     double mean_ratio() const {
         double sum = 0;
         for (size_t c = 0; c < weights_.size(); ++c) sum += weights_[c] * ratios_[c];
@@ -105,7 +128,7 @@ class BalancedAnswers {
     }
 
     Game game_;
-    std::vector<double> cumulative_, weights_, ratios_, answers_;
+    std::vector<double> weights_, ratios_, answers_;
 };
 
 }  // namespace sparsedp

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 import sys
 import sysconfig
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +102,24 @@ def test_answers_for_keys_that_nobody_asked_for_are_refused(with_fake: Path) -> 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
-def test_a_driver_that_hangs_is_ended_with_all_that_it_started(with_fake: Path) -> None:
+def test_a_driver_that_hangs_is_ended_with_all_that_it_started(
+    with_fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Catches the end of the driver alone: a Spark would go on.
-    assert driven("hangs", with_fake, limit=10) == {"refused": "not done after 10 seconds"}
-    wait_until(lambda: not runs(int((with_fake.parent / "note").read_text())))
+    note = with_fake.parent / "note"
+
+    class Impatient(subprocess.Popen[bytes]):
+        """Has waited for long enough as soon as the driver has started its own process."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout is None:
+                return super().wait()
+            wait_until(lambda: note.exists() and note.read_text() != "")
+            raise subprocess.TimeoutExpired(self.args, timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Impatient)
+    assert driven("hangs", with_fake, limit=600) == {"refused": "not done after 600 seconds"}
+    wait_until(lambda: not runs(int(note.read_text())))
 
 
 def runs(process: int) -> bool:
@@ -172,7 +189,7 @@ def wheel(folder: Path) -> Path:
     return path
 
 
-def test_an_environment_is_made_once(tmp_path: Path) -> None:
+def test_an_environment_is_made_once_and_not_without_a_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     peer = Peer("Emptiness", "emptiness", str(wheel(tmp_path)), "emptiness", (), (), "")
     assert own(peer).python is None
@@ -181,6 +198,18 @@ def test_an_environment_is_made_once(tmp_path: Path) -> None:
     assert list(first.python.parents[1].glob("lib*/**/emptiness.py"))
     assert created(peer, tmp_path / "environments", said.append) == first
     assert len(said) == 1
+    # Again without what was installed, in the environment that is there: to make one takes long.
+    place, failure = tmp_path / "environments" / "emptiness", environments._failure
+    (place / "installed").unlink()
+    monkeypatch.setattr(environments, "_failure", lambda command: None if "venv" in command else failure(command))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
+    missed = created(replace(peer, package="no-such-package"), tmp_path / "environments", said.append)
+    assert missed.python is None
+    assert missed.refused.startswith("does not install on Python 3.")
+    assert missed.refused.endswith("the package index cannot be reached")
+    assert said[-1] == f"Emptiness {missed.refused}"
+    assert not place.exists()
 
 
 def test_last_words_are_those_of_the_error() -> None:
@@ -220,18 +249,33 @@ def test_the_report_has_a_row_for_everyone(
     assert "needs a counter for every key" in page
 
 
-def test_without_a_network_peers_are_missed_with_a_clear_word(
+def nothing(way: str, data: Path, bound: int, delta: float) -> dict[str, Any]:
+    """Zero for every key, as if a mechanism had answered it."""
+    asked = users.read(data)
+    size = len(asked.keys)
+    cost = {"seconds": 1.0, "process": 2.0, "memory": 3, "version": "1", "python": "3"}
+    return users.judge(asked, {"estimates": {}, "named": [], "low": [0] * size, "high": [0] * size, **cost})
+
+
+def test_peers_that_do_not_install_are_missed_with_a_clear_word(
     small: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
+    wanted: list[tuple[Peer, Path]] = []
+
+    def missing(peer: Peer, folder: Path, say: Callable[[str], None]) -> Environment:
+        wanted.append((peer, folder))
+        return Environment(None, "does not install")
+
+    monkeypatch.setattr(users, "created", missing)
     monkeypatch.setattr(users, "PEERS", (fake("answers"),))
-    said: list[str] = []
-    (section,) = reproduce(tmp_path / "report", quick=True, only=("users",), say=said.append, with_peers=True)
-    refused = section.data["blocks"]["m = 20, δ = 1e-6"]["Fake"]["refused"]
-    assert refused.startswith("does not install on Python 3.")
-    assert refused.endswith("the package index cannot be reached")
-    assert f"Fake {refused}" in said
+    monkeypatch.setattr(users, "measure_ours", nothing)
+    report = tmp_path / "report"
+    (section,) = reproduce(report, quick=True, only=("users",), say=lambda words: None, with_peers=True)
+    assert section.data["blocks"]["m = 20, δ = 1e-6"]["Fake"] == {"refused": "does not install"}
+    assert "does not install" in (report / "index.html").read_text(encoding="utf-8")
+    ((peer, folder),) = wanted
+    assert peer.name == "Fake"
+    assert folder.is_relative_to(report)
 
 
 def test_a_mechanism_that_fails_ends_the_report(with_fake: Path) -> None:

@@ -73,8 +73,7 @@ def test_nasty_values_at_every_place_of_the_description(name: str, contents: dic
     entries, description, data = split(contents[name])
     random = np.random.default_rng(2)
     for place in list(leaves(description))[1:]:
-        choice = random.choice(len(NASTY), 8, replace=False)
-        for nasty in [NASTY[i] for i in choice]:
+        for nasty in [NASTY[i] for i in random.choice(len(NASTY), 4, replace=False)]:  # `make fuzz` draws others
             forged = replaced(description, place, nasty)
             with suppress(FormatError):  # a value that is as valid as the old one is accepted; nothing else is raised
                 answers(load(path, join(entries, forged, data)))

@@ -25,13 +25,24 @@ def exp_up(loss: Decimal, steps: int = 1) -> Fraction:
 def worst_ratio(p: Mapping[Outcome, Fraction], q: Mapping[Outcome, Fraction]) -> Fraction:
     """The largest p/q or q/p over all outcomes; an outcome that only one can have is an error."""
     outcomes = {outcome for outcome in (*p, *q) if p.get(outcome) or q.get(outcome)}
-    return max(max(p[o] / q[o], q[o] / p[o]) for o in outcomes)
+    most, least = 0, 1  # whole numbers, as fractions would spend their time on common divisors
+    for o in outcomes:
+        up, down = p[o].numerator * q[o].denominator, q[o].numerator * p[o].denominator
+        if max(up, down) * least > most * min(up, down):
+            most, least = max(up, down), min(up, down)
+    return Fraction(most, least)
 
 
 def hockey_stick(p: Mapping[Outcome, Fraction], q: Mapping[Outcome, Fraction], factor: Fraction) -> Fraction:
     """The smallest δ with p(S) <= factor · q(S) + δ for every set of outcomes S."""
-    zero = Fraction(0)
-    return sum((max(zero, mass - factor * q.get(outcome, zero)) for outcome, mass in p.items()), zero)
+    total = zero = Fraction(0)
+    for outcome, mass in p.items():
+        other = q.get(outcome, zero)
+        # Whole numbers are compared first: fractions would spend their time on common divisors.
+        above = mass.numerator * other.denominator * factor.denominator
+        if above > other.numerator * mass.denominator * factor.numerator:
+            total += mass - factor * other
+    return total
 
 
 def independent(*laws: Mapping[Outcome, Fraction]) -> dict[tuple[Outcome, ...], Fraction]:

@@ -52,7 +52,7 @@ class Kind:
     header: bool = False  # in the first line
     placed: bool = True  # whether rows have a position that a message can name
     damages: tuple[str, ...] = ()
-    tables: int = 2  # of a small run
+    tables: int = 1  # of a small run
     options: Mapping[str, Any] = field(default_factory=dict)  # of `count`
     key_type: str | None = None  # in place of the one that the table comes with
     several_columns: bool = False  # of the key: the note is the second one
@@ -325,10 +325,10 @@ def polars(kind: Any = None, lazy: bool = False) -> Maker:
     return make
 
 
-_CSV: dict[str, Any] = {"as_text": True, "header": True, "damages": CSV_DAMAGES, "tables": 4}
-_JSON: dict[str, Any] = {"as_text": True, "damages": JSON_DAMAGES, "tables": 4}
+_CSV: dict[str, Any] = {"as_text": True, "header": True, "damages": CSV_DAMAGES, "tables": 2}
+_JSON: dict[str, Any] = {"as_text": True, "damages": JSON_DAMAGES, "tables": 2}
 KINDS: dict[str, Kind] = {
-    "csv": Kind(csv_files(), **_CSV | {"tables": 12}),
+    "csv": Kind(csv_files(), **_CSV | {"tables": 6}),
     "csv, CRLF": Kind(csv_files(end="\r\n"), **_CSV),
     "csv, BOM": Kind(csv_files(mark=b"\xef\xbb\xbf"), **_CSV),
     "csv.gz": Kind(csv_files(".csv.gz"), **_CSV),
@@ -337,25 +337,21 @@ KINDS: dict[str, Kind] = {
     "tsv.gz": Kind(csv_files(".tsv.gz", "\t"), **_CSV),
     "tsv.zst": Kind(csv_files(".tsv.zst", "\t"), **_CSV),
     # Before 3.11, Python's own CSV writer cannot write NUL.
-    **(
-        {"csv of pandas": Kind(csv_of_pandas, header=True, as_text=True, tables=4)}
-        if sys.version_info >= (3, 11)
-        else {}
-    ),
-    "csv of Arrow": Kind(csv_of_arrow, header=True, as_text=True, tables=4),
+    **({"csv of pandas": Kind(csv_of_pandas, header=True, as_text=True)} if sys.version_info >= (3, 11) else {}),
+    "csv of Arrow": Kind(csv_of_arrow, header=True, as_text=True),
     "glob of csv": Kind(csv_files(), several=True, **_CSV),
     "list of csv": Kind(csv_files(listed=True), several=True, **_CSV),
     "list of tsv.gz": Kind(csv_files(".tsv.gz", "\t", listed=True), several=True, **_CSV),
-    "jsonl": Kind(json_files(), **_JSON | {"tables": 12}),
+    "jsonl": Kind(json_files(), **_JSON | {"tables": 6}),
     "jsonl.gz": Kind(json_files(".jsonl.gz"), **_JSON),
     "jsonl, ASCII": Kind(json_files(ascii_only=True), **_JSON),
-    "jsonl, scalars": Kind(json_files(scalars=True), as_text=True, faithful=False, tables=4),
-    "jsonl of pandas": Kind(json_of_pandas, as_text=True, tables=4),
+    "jsonl, scalars": Kind(json_files(scalars=True), as_text=True, faithful=False),
+    "jsonl of pandas": Kind(json_of_pandas, as_text=True),
     "glob of jsonl": Kind(json_files(), several=True, **_JSON),
     "list of jsonl": Kind(json_files(listed=True), several=True, **_JSON),
-    "parquet": Kind(parquet(), tables=3),
+    "parquet": Kind(parquet()),
     "parquet, groups of 1": Kind(parquet(group=1, use_dictionary=False)),
-    "parquet, group per user": Kind(parquet(group="user"), tables=3),
+    "parquet, group per user": Kind(parquet(group="user")),
     "parquet, large_string": Kind(parquet(pa.large_string(), group=3)),
     "parquet, plain": Kind(parquet(use_dictionary=False)),
     "parquet, dictionary": Kind(parquet(pa.dictionary(pa.int32(), pa.string()))),
@@ -365,20 +361,20 @@ KINDS: dict[str, Kind] = {
     "parquet, uint64": Kind(parquet(pa.uint64()), "integer"),
     "parquet, date": Kind(parquet(group=2), "date"),
     "parquet, boolean": Kind(parquet(), "boolean"),
-    "glob of parquet": Kind(parquet(), several=True, tables=3),
+    "glob of parquet": Kind(parquet(), several=True),
     "list of parquet": Kind(parquet(listed=True), several=True),
-    "relation, VARCHAR": Kind(relation("VARCHAR"), tables=3),
+    "relation, VARCHAR": Kind(relation("VARCHAR")),
     "relation, view": Kind(relation("VARCHAR", view=True)),
-    "relation, ENUM": Kind(relation("ENUM"), tables=3),
-    "relation, NOCASE": Kind(relation("VARCHAR COLLATE NOCASE"), tables=6),
+    "relation, ENUM": Kind(relation("ENUM")),
+    "relation, NOCASE": Kind(relation("VARCHAR COLLATE NOCASE"), tables=3),
     "relation, BLOB": Kind(relation("BLOB"), "bytes"),
     "relation, BIGINT": Kind(relation("BIGINT"), "wide"),
     "relation, UTINYINT": Kind(relation("UTINYINT"), "integer"),
     "relation, DATE": Kind(relation("DATE"), "date"),
-    "pandas, object": Kind(pandas(object), damages=("an integer",), tables=3),
+    "pandas, object": Kind(pandas(object), damages=("an integer",)),
     "pandas, string[python]": Kind(pandas(pd.StringDtype("python"))),
     "pandas, string[pyarrow]": Kind(pandas(pd.StringDtype("pyarrow"))),
-    "pandas, category": Kind(pandas("category"), tables=3),
+    "pandas, category": Kind(pandas("category")),
     "pandas, Arrow string": Kind(pandas(pd.ArrowDtype(pa.string()))),
     "pandas, Arrow large_string": Kind(pandas(pd.ArrowDtype(pa.large_string()))),
     "pandas, Arrow dictionary": Kind(pandas(pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))),
@@ -386,8 +382,8 @@ KINDS: dict[str, Kind] = {
     "pandas, int64": Kind(pandas("int64"), "wide"),
     "pandas, Int64": Kind(pandas("Int64"), "integer"),
     "polars, String": Kind(polars()),
-    "polars, Categorical": Kind(polars(pl.Categorical), tables=3),
-    "polars, Enum": Kind(polars(pl.Enum), tables=3),
+    "polars, Categorical": Kind(polars(pl.Categorical)),
+    "polars, Enum": Kind(polars(pl.Enum)),
     "polars, Binary": Kind(polars(), "bytes"),
     "polars, Int64": Kind(polars(), "wide"),
     "polars, UInt8": Kind(polars(pl.UInt8), "integer"),
@@ -398,7 +394,7 @@ KINDS: dict[str, Kind] = {
     "Arrow, large_string": Kind(arrow(pa.large_string())),
     "Arrow, string_view": Kind(arrow(pa.string_view())),
     "Arrow, dictionary": Kind(arrow(encoded=True)),
-    "Arrow, dictionaries": Kind(arrow(encoded=True, chunks=True), tables=3),
+    "Arrow, dictionaries": Kind(arrow(encoded=True, chunks=True)),
     "Arrow, chunks": Kind(arrow(chunks=True)),
     "Arrow, binary": Kind(arrow(), "bytes"),
     "Arrow, date": Kind(arrow(), "date"),
@@ -408,7 +404,7 @@ KINDS: dict[str, Kind] = {
 # Keys of several columns, and single ones of dates and timestamps.
 _DAYS = ("calendar", "calendar", "calendar", "days")
 KINDS |= {
-    "csv, two columns": Kind(csv_files(), several_columns=True, **_CSV | {"tables": 8}),
+    "csv, two columns": Kind(csv_files(), several_columns=True, **_CSV | {"tables": 4}),
     "csv, days and notes": Kind(csv_files(), several_columns=True, key_type="date", themes=_DAYS, **_CSV),
     "csv, days": Kind(csv_files(), key_type="date", themes=_DAYS, **_CSV),
     "csv, times": Kind(csv_files(), key_type="timestamp[us]", themes=(*("moments",) * 3, "times"), **_CSV),
@@ -417,18 +413,18 @@ KINDS |= {
     "jsonl, times and notes": Kind(
         json_files(), several_columns=True, key_type="timestamp[ms, UTC]", themes=(*("instants",) * 3, "times"), **_JSON
     ),
-    "parquet, two columns": Kind(parquet(), several_columns=True, tables=3),
+    "parquet, two columns": Kind(parquet(), several_columns=True),
     "parquet, days": Kind(parquet(), "date", key_type="as stored"),
-    "parquet, days and notes": Kind(parquet(), "date", key_type="as stored", several_columns=True, tables=3),
-    "relation, ENUM and notes": Kind(relation("ENUM"), several_columns=True, tables=3),
-    "relation, collated and notes": Kind(relation("VARCHAR COLLATE NOCASE"), several_columns=True, tables=3),
-    "pandas, category and notes": Kind(pandas("category"), several_columns=True, tables=3),
-    "polars, Categorical and notes": Kind(polars(pl.Categorical), several_columns=True, tables=3),
+    "parquet, days and notes": Kind(parquet(), "date", key_type="as stored", several_columns=True),
+    "relation, ENUM and notes": Kind(relation("ENUM"), several_columns=True),
+    "relation, collated and notes": Kind(relation("VARCHAR COLLATE NOCASE"), several_columns=True),
+    "pandas, category and notes": Kind(pandas("category"), several_columns=True),
+    "polars, Categorical and notes": Kind(polars(pl.Categorical), several_columns=True),
     "LazyFrame, two columns": Kind(polars(lazy=True), several_columns=True),
-    "Arrow, two columns": Kind(arrow(), several_columns=True, tables=6),
+    "Arrow, two columns": Kind(arrow(), several_columns=True, tables=3),
     "Arrow, bytes and notes": Kind(arrow(), "bytes", several_columns=True),
     "Arrow, truth values and notes": Kind(arrow(), "boolean", key_type="as stored", several_columns=True),
     "Arrow, integers and notes": Kind(arrow(), "wide", several_columns=True),
 }
 if "hive" in inspect.signature(sparsedp.count).parameters:
-    KINDS["hive"] = Kind(hive, placed=False, tables=6, options={"hive": True})
+    KINDS["hive"] = Kind(hive, placed=False, tables=3, options={"hive": True})

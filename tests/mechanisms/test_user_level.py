@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import sparsedp
 from sparsedp.experiments import judging, references
 from sparsedp.privacy.randomness import reproducible_for_tests
+from sparsedp.structures.table import Counts
 
 ABSENT = [f"no identifier {i}" for i in range(5000)]
 RELEASES, SUMS = 3, 100
@@ -41,10 +43,15 @@ class Judged:
         return all(coverage >= least for coverage, least in zip(self.coverages, allowed, strict=True))
 
 
-def judge(log: Path, keys_per_user: int, delta: float, mechanism: str = "auto") -> Judged:
+@lru_cache(maxsize=1)  # tests with the same bound follow each other
+def count(log: Path, keys_per_user: int) -> tuple[list[str], Counts]:
     counted = sparsedp.count(log, key="key", user="user", max_keys_per_user=keys_per_user)
     order = np.argsort(np.array(counted.keys, dtype=object), kind="stable")  # the count does not fix the order
-    keys, counts = np.array(counted.keys, dtype=object)[order].tolist(), counted.units[order]
+    return np.array(counted.keys, dtype=object)[order].tolist(), counted.units[order]
+
+
+def judge(log: Path, keys_per_user: int, delta: float, mechanism: str = "auto") -> Judged:
+    keys, counts = count(log, keys_per_user)
     asked = judging.questions([*keys, *ABSENT], counts, len(ABSENT))
     covered, errors, deviations = [], [], []
     random = np.random.default_rng(keys_per_user)

@@ -27,7 +27,7 @@ from sparsedp.format.description import HEADER_NAME, part_name
 from sparsedp.mechanisms.leftover import stored_error
 from sparsedp.mechanisms.tight_alp import TightAlpPlan
 from sparsedp.privacy.randomness import reproducible_for_tests
-from sparsedp.structures.balancing import FAST_ROUNDS, LEARNING_RATE, LEAST_ERROR, Game, dense_error
+from sparsedp.structures.balancing import FAST_ROUNDS, LEARNING_RATE, LEAST_ERROR, Board, Game, dense_error
 from sparsedp.structures.ladder import Ladder
 from sparsedp.structures.thresholds import PureStage, StableStage, Stage
 
@@ -69,7 +69,7 @@ def small_game(collision: float = 0.15) -> Game:
     hidden = np.array([level.law[np.maximum(np.minimum(c, 20), np.arange(1, 21))].mean(axis=0) for c in grid])
     stored = 1 / (1 + np.exp(-0.7 * (grid - 22.0)))
     likelihood = (1 - collision) * own + collision * hidden
-    return Game(grid.astype(np.float64), 0.7, likelihood * (1 - stored)[:, None], stored * 1.3)
+    return Game(Board(grid.astype(np.float64), 0.7, stored * 1.3), likelihood * (1 - stored)[:, None])
 
 
 def plan_for(**parameters: Any) -> TightAlpPlan:
@@ -105,21 +105,21 @@ def least_objective(game: Game) -> float:
                 rows += [at, at]
                 columns += [z, int(pair[c, z])]
                 entries += [sign, -1]
-                limits.append(sign * game.counts[c])
+                limits.append(sign * game.board.counts[c])
                 at += 1
-    cost = game.unstored / game.dense[:, None]
+    cost = game.unstored / game.board.dense[:, None]
     for c in range(counts):  # ratio(c) <= worst
         rows += [at] * (patterns + 1)
         columns += [*pair[c].tolist(), worst]
         entries += [*cost[c].tolist(), -1]
-        limits.append(-game.stored[c] / game.dense[c])
+        limits.append(-game.board.stored[c] / game.board.dense[c])
         at += 1
     goal = np.zeros(worst + 1)
-    goal[pair.ravel()] = (game.spread * game.base[:, None] * cost).ravel()
-    goal[worst] = 1 - game.spread
+    goal[pair.ravel()] = (game.board.spread * game.board.base[:, None] * cost).ravel()
+    goal[worst] = 1 - game.board.spread
     solved = linprog(goal, coo_matrix((entries, (rows, columns))).tocsr(), limits, bounds=(0, None))
     assert solved.success
-    return float(solved.fun + game.spread * (game.base @ (game.stored / game.dense)))
+    return float(solved.fun + game.board.spread * (game.board.base @ (game.board.stored / game.board.dense)))
 
 
 # What balanced values are.
@@ -169,18 +169,21 @@ def test_balanced_values_are_nearly_the_best_there_are(collision: float) -> None
     assert game.bound() <= least * (1 + 1e-9)
 
 
-def test_the_kernel_plays_the_rounds_as_written() -> None:
+@pytest.mark.parametrize("patterns", [1, 16, 39, 64])
+def test_the_kernel_plays_the_rounds_as_written(patterns: int) -> None:
     # Mutants: the median of the next count, weights of the round before, costs scaled anew in each
-    # round, rounds of equal weight.
+    # round, rounds of equal weight, patterns that are left over by vectors of 32 or 4.
     game = small_game()
-    cost, fixed = game.unstored / game.dense[:, None], game.stored / game.dense
-    learned, total, scale, rounds = np.log(game.start), np.zeros(cost.shape[1]), 0.0, 25
+    others = np.random.default_rng(patterns).dirichlet(np.ones(patterns), len(game.unstored))
+    game = game if patterns == 16 else Game(game.board, others * game.unstored.sum(axis=1, keepdims=True))
+    cost, fixed = game.unstored / game.board.dense[:, None], game.board.stored / game.board.dense
+    learned, total, scale, rounds = np.log(game.board.start), np.zeros(cost.shape[1]), 0.0, 25
     for t in range(1, rounds + 1):
         chosen = np.exp(learned - learned.max())
-        weights = (1 - game.spread) * chosen / chosen.sum() + game.spread * game.base
+        weights = (1 - game.board.spread) * chosen / chosen.sum() + game.board.spread * game.board.base
         below = np.cumsum(weights[:, None] * cost, axis=0)
-        answers = game.counts[np.argmax(below >= below[-1] / 2, axis=0)]
-        ratios = (cost * np.abs(answers - game.counts[:, None])).sum(axis=1) + fixed
+        answers = game.board.counts[np.argmax(below >= below[-1] / 2, axis=0)]
+        ratios = (cost * np.abs(answers - game.board.counts[:, None])).sum(axis=1) + fixed
         scale = scale or float(weights @ ratios)
         learned += LEARNING_RATE / math.sqrt(1 + t / FAST_ROUNDS) * ratios / scale
         total += t * answers
@@ -190,8 +193,9 @@ def test_the_kernel_plays_the_rounds_as_written() -> None:
 @pytest.mark.parametrize(("wrong", "fixed", "start"), [("count", 25, 26), ("starts", 26, 27)])
 def test_a_game_of_mixed_sizes_is_refused(wrong: str, fixed: int, start: int) -> None:
     game = small_game()
+    counts, base = game.board.counts, game.board.base
     with pytest.raises(ValueError, match=wrong):
-        _native.balanced(game.unstored, game.counts, np.ones(fixed), game.base, 0.5, np.ones(start), np.ones(3))
+        _native.balanced(game.unstored, counts, np.ones(fixed), base, 0.5, np.ones(start), np.ones(3))
 
 
 @pytest.mark.parametrize(("nonzero", "sensitivity", "delta", "bits"), GOALS)
@@ -220,10 +224,10 @@ def test_predictions_are_those_of_balanced_answers(parameters: dict[str, Any]) -
     # Mutant: predictions of the flat prior.
     plan = plan_for(nonzero=1000, **parameters)
     game = plan.game
-    for at in (0, 1, len(game.counts) // 3):
-        predicted = plan.error(game.counts[at] * float(plan.problem.neighbours.step))
+    for at in (0, 1, len(game.board.counts) // 3):
+        predicted = plan.error(game.board.counts[at] * float(plan.problem.neighbours.step))
         cells = predicted.mean_absolute / float(plan.problem.neighbours.step)
-        assert cells == pytest.approx((game.ratios(plan.balanced) * game.dense)[at], rel=0.01, abs=1e-4)
+        assert cells == pytest.approx((game.ratios(plan.balanced) * game.board.dense)[at], rel=0.01, abs=1e-4)
 
 
 def test_absent_keys_of_users_with_many_keys_are_answered_near_zero() -> None:
@@ -272,7 +276,7 @@ def test_intervals_cover_every_count_and_hold_the_answer(failure: float, sensiti
     flat_low, flat_high = plan.intervals(failure, plan.answers("median", "flat"))
     likelihood = plan.decoder.unstored[:, None] * plan.decoder.likelihood
     # Most counts are small, or all are as many.
-    for weights, most in ((plan.game.start @ likelihood, 1.01), (likelihood.sum(axis=0), 1.02)):
+    for weights, most in ((plan.game.board.start @ likelihood, 1.01), (likelihood.sum(axis=0), 1.02)):
         assert weights @ (high - low) <= (most if failure < 0.1 else 1.1) * (weights @ (flat_high - flat_low))
     if sensitivity > 1:  # all answers are inside already
         assert np.array_equal((low, high), plan.decoder.intervals(failure))

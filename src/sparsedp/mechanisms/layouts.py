@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..structures.balancing import Game
+from ..structures.balancing import Board, Game
 from ..structures.decoding import Decoder, Floats, Loads, poisson_load
 from ..structures.embedding import BLOCK_BITS, Blocks
 from ..structures.ladder import Ladder, Recipe, count_gaps, spread_anchors
@@ -65,11 +66,11 @@ def _best_of(problem: Problem, stage: Stage, candidates: Sequence[Blocks]) -> tu
     """The candidate with the least objective: all are ranked by a bound, and the first few are
     solved.
     """
-    bounds = [_game(problem, stage, blocks).bound() for blocks in candidates]
+    coarse, fine = _Grid.of(problem, stage, COARSE_GRID), _Grid.of(problem, stage, FINALIST_GRID)
+    bounds = [coarse.game(blocks).bound() for blocks in candidates]
     best, least = candidates[0], math.inf
     for i in sorted(range(len(candidates)), key=bounds.__getitem__)[:FINALISTS]:
-        game = _game(problem, stage, candidates[i], FINALIST_GRID)
-        crowded = _game(problem, stage, candidates[i], uniform=True)
+        game, crowded = fine.game(candidates[i]), coarse.game(candidates[i], uniform=True)
         objective = game.objective(game.balanced(FINALIST_ROUNDS)) + CROWDED_WEIGHT * crowded.bound()
         if objective < least:
             best, least = candidates[i], objective
@@ -96,18 +97,35 @@ def decoding_grid(problem: Problem, stage: Stage, points: int) -> Counts:
     return np.arange(0, top + 1, max(1, top // points))
 
 
-def game_of(decoder: Decoder, stage: Stage) -> Game:
+def board_of(stage: Stage, grid: Counts) -> Board:
+    """What the games of a stage on this grid have in common."""
+    return Board(grid.astype(np.float64), float(stage.noise.rate), stored_error(stage, grid))
+
+
+def game_of(decoder: Decoder, board: Board) -> Game:
     """The cost of every answer to a pattern for every count."""
-    unstored = decoder.likelihood * decoder.unstored[:, None]
-    rate = float(stage.noise.rate)
-    return Game(decoder.grid.astype(np.float64), rate, unstored, stored_error(stage, decoder.grid))
+    return Game(board, decoder.likelihood * decoder.unstored[:, None])
 
 
-def _game(problem: Problem, stage: Stage, layout: Blocks, points: int = COARSE_GRID, uniform: bool = False) -> Game:
-    grid = decoding_grid(problem, stage, points)
-    loads = assumed_loads(problem, stage, layout, uniform)
-    unasked = np.full(len(grid), np.nan)
-    return game_of(Decoder(layout.ladder, loads, grid, not_stored(stage, grid), unasked), stage)
+@dataclass(frozen=True)
+class _Grid:
+    """The counts at which all candidates are compared."""
+
+    problem: Problem
+    stage: Stage
+    counts: Counts
+    unstored: Floats
+    board: Board
+
+    @classmethod
+    def of(cls, problem: Problem, stage: Stage, points: int) -> _Grid:
+        counts = decoding_grid(problem, stage, points)
+        return cls(problem, stage, counts, not_stored(stage, counts), board_of(stage, counts))
+
+    def game(self, layout: Blocks, uniform: bool = False) -> Game:
+        """The game of a candidate, at the assumed loads."""
+        loads = assumed_loads(self.problem, self.stage, layout, uniform)
+        return game_of(Decoder(layout.ladder, loads, self.counts, self.unstored), self.board)
 
 
 def _shapes(budgets: Floats, spreads: Sequence[float]) -> Iterator[tuple[tuple[int, ...], float]]:

@@ -32,7 +32,7 @@ from ..structures.table import Counts
 from ..structures.thresholds import StableStage, Stage
 from .base import ArrayShape, Built, DivisiblePlan, Plan
 from .fitted import Fit, Symbols, fit_prior
-from .layouts import assumed_loads, best_blocks, decoding_grid, decoding_top, game_of
+from .layouts import assumed_loads, best_blocks, board_of, decoding_grid, decoding_top, game_of
 from .leftover import assumed_above, expected_stored, not_stored, plan_stage, step_factors, unstored_loss
 from .options import BITS_PER_ENTRY, STORED_ZEROS, TARGET_ERROR, THRESHOLD_RULE
 from .partial import Touched
@@ -281,7 +281,7 @@ class TightAlpPlan(DivisiblePlan):
     @cached_property
     def game(self) -> Game:
         """The cost of every answer to a pattern for every count."""
-        return game_of(self.decoder, self.stage)
+        return game_of(self.decoder, board_of(self.stage, self.decoder.grid))
 
     @cached_property
     def balanced(self) -> Floats:
@@ -371,9 +371,9 @@ def predicted_error(plan: TightAlpPlan) -> float:
     """The mean error of present keys (by the assumed law of counts) and of absent ones, half and
     half.
     """
-    game = plan.game
-    error = game.ratios(plan.balanced) * game.dense
-    above = assumed_above(plan.problem, plan.stage, game.counts)
+    board = plan.game.board
+    error = plan.game.ratios(plan.balanced) * board.dense
+    above = assumed_above(plan.problem, plan.stage, board.counts)
     present = -np.diff(above, append=0.0)
     return float(0.5 * error[0] + 0.5 * (present[:-1] * error[1:]).sum() / max(present[:-1].sum(), 1e-300))
 

@@ -46,12 +46,11 @@ def dense_error(rate: float, counts: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Game:
-    """Counts against patterns: the cost of every answer for every count."""
+class Board:
+    """What games have in common that differ in their patterns only."""
 
     counts: Floats  # ascending from 0
     rate: float  # of the noise
-    unstored: Floats  # P[not stored, and this pattern | count]: a row for each count, a column for each pattern
     stored: Floats  # E[|error|; stored | count]
 
     @cached_property
@@ -91,54 +90,74 @@ class Game:
         weights: Floats = (1 - self._apart) * self.start + self._apart * present / present.sum()
         return weights
 
-    def ratios(self, values: Floats) -> Floats:
-        """The expected error of each count, in units of the error of dense noise, if patterns have
-        these values.
-        """
-        errors: Floats = (self.unstored * np.abs(values - self.counts[:, None])).sum(axis=1) + self.stored
-        return errors / self.dense
-
-    def objective(self, values: Floats) -> float:
-        """What balanced values minimise."""
-        ratios = self.ratios(values)
-        return float((1 - self.spread) * ratios.max() + self.spread * (self.base @ ratios))
-
-    def balanced(self, rounds: int = ROUNDS) -> Floats:
-        """The balanced value of every pattern."""
-        game = self._thinned()
-        rates = LEARNING_RATE / np.sqrt(1 + np.arange(1.0, rounds + 1) / FAST_ROUNDS)
-        cost, fixed = game.unstored / game.dense[:, None], game.stored / game.dense
-        return _native.balanced(cost, game.counts, fixed, game.base, game.spread, np.log(game.start), rates)
-
-    def bound(self) -> float:
-        """A fast lower bound on the objective: the cost of the best answers to two guesses of the
-        opponent's weights.
+    @cached_property
+    def guesses(self) -> tuple[Floats, Floats]:
+        """Two guesses of the opponent's weights, mixed with those that it does not choose.
 
         The worst counts are the small ones, which other keys in their cells hide, or, if cells are
         roomy, those in the middle.
         """
         small = np.exp(-self.rate * self.counts / 4)
         small[0] = 0.25 * small.sum()
-        return max(self._cost_of_best(small), self._cost_of_best(np.diff(self.counts, prepend=0.0)))
+        return self._mixed(small), self._mixed(np.diff(self.counts, prepend=0.0))
 
-    def _cost_of_best(self, guess: Floats) -> float:
-        weights = self._mixed(guess)
-        cumulative = self.unstored * (weights / self.dense)[:, None]
+    def _mixed(self, chosen: Floats) -> Floats:
+        weights: Floats = (1 - self.spread) * (chosen / chosen.sum()) + self.spread * self.base
+        return weights
+
+    def every(self, step: int) -> Board:
+        """The board with only one of `step` counts."""
+        return Board(self.counts[::step], self.rate, self.stored[::step])
+
+
+@dataclass(frozen=True)
+class Game:
+    """Counts against patterns: the cost of every answer for every count."""
+
+    board: Board
+    unstored: Floats  # P[not stored, and this pattern | count]: a row for each count, a column for each pattern
+
+    def ratios(self, values: Floats) -> Floats:
+        """The expected error of each count, in units of the error of dense noise, if patterns have
+        these values.
+        """
+        distances = values - self.board.counts[:, None]
+        np.abs(distances, out=distances)
+        distances *= self.unstored
+        errors: Floats = distances.sum(axis=1) + self.board.stored
+        return errors / self.board.dense
+
+    def objective(self, values: Floats) -> float:
+        """What balanced values minimise."""
+        ratios, spread = self.ratios(values), self.board.spread
+        return float((1 - spread) * ratios.max() + spread * (self.board.base @ ratios))
+
+    def balanced(self, rounds: int = ROUNDS) -> Floats:
+        """The balanced value of every pattern."""
+        game = self._thinned()
+        board = game.board
+        rates = LEARNING_RATE / np.sqrt(1 + np.arange(1.0, rounds + 1) / FAST_ROUNDS)
+        cost, fixed = game.unstored / board.dense[:, None], board.stored / board.dense
+        return _native.balanced(cost, board.counts, fixed, board.base, board.spread, np.log(board.start), rates)
+
+    def bound(self) -> float:
+        """A fast lower bound on the objective: the cost of the best answers to two guesses of the
+        opponent's weights.
+        """
+        guesses = self.board.guesses
+        shares = np.stack([weights / self.board.dense for weights in guesses], axis=1)
+        cumulative = self.unstored[:, None, :] * shares[:, :, None]
         # Row by row: planning needs dozens of these, and np.cumsum along columns takes several
         # times as long.
         for before, row in pairwise(cumulative):
             row += before
-        medians = self.counts[(cumulative < 0.5 * cumulative[-1]).sum(axis=0)]
-        return float(weights @ self.ratios(medians))
-
-    def _mixed(self, chosen: Floats) -> Floats:
-        """The opponent's weights, mixed with those that it does not choose."""
-        weights: Floats = (1 - self.spread) * (chosen / chosen.sum()) + self.spread * self.base
-        return weights
+        medians = self.board.counts[np.count_nonzero(cumulative < 0.5 * cumulative[-1], axis=0)]
+        return max(float(weights @ self.ratios(own)) for weights, own in zip(guesses, medians, strict=True))
 
     def _thinned(self) -> Game:
         """The game with fewer counts, still several in each noise scale."""
+        counts, rate = self.board.counts, self.board.rate
         each = 4 if self.unstored.shape[1] > MANY_PATTERNS else 8
-        fine = round(1 / (self.rate * each * (self.counts[1] - self.counts[0])))
-        step = max(1, min(fine, len(self.counts) // FEW_COUNTS))
-        return Game(self.counts[::step], self.rate, self.unstored[::step], self.stored[::step])
+        fine = round(1 / (rate * each * (counts[1] - counts[0])))
+        step = max(1, min(fine, len(counts) // FEW_COUNTS))
+        return Game(self.board.every(step), self.unstored[::step])

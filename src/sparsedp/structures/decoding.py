@@ -47,9 +47,13 @@ def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
     from a flat start.
     """
     seen = symbol_counts / symbol_counts.sum()
-    load = np.full(level.height + 1, 1 / (level.height + 1))
-    for _ in range(_ROUNDS):
-        load = load * (level.law @ (seen / (load @ level.law)))
+    law, load = level.law, np.full(level.height + 1, 1 / (level.height + 1))
+    symbols, gain = np.empty(level.symbols), np.empty(level.height + 1)
+    for _ in range(_ROUNDS):  # in place: arrays are small, and making new ones would take as long as the sums
+        np.dot(load, law, out=symbols)
+        np.divide(seen, symbols, out=symbols)
+        np.dot(law, symbols, out=gain)
+        load *= gain
     normalised: Floats = load / load.sum()
     return normalised
 

@@ -228,26 +228,34 @@ def make_levels(factors: Matrix, anchors: Sequence[int], bits: Sequence[int], wo
 
 def make_level(factors: Matrix, anchors: Sequence[int], bits: int, word_bits: int) -> Level:
     """The level between the first and the last anchor."""
-    climbs = [fastest_climb(factors[low:high]) for low, high in pairwise(anchors)]
-    starts = np.array([climb[0] for climb in climbs])
+    first, gaps = np.array(anchors[:-1]), np.diff(anchors)
+    starts, climbs = np.empty(len(gaps)), np.empty(anchors[-1] - anchors[0])
+    for length in np.unique(gaps):  # gaps of one length at a time: planning makes thousands of them
+        own = gaps == length
+        steps = first[own, None] + np.arange(length)
+        climb = fastest_climb(factors[steps])
+        starts[own], climbs[steps - anchors[0]] = climb[:, 0], climb[:, 1:]
     ratios = starts / (1 - starts)
     diagonal = 1 - np.append(0.0, starts) - np.append(starts, 0.0)
-    rows = [diagonal * _products_from(ratios, 0)]
-    for s, climb in enumerate(climbs):
-        # From anchor s on, the symbols up to s lose what those above gain.
-        at_anchor = diagonal * _products_from(ratios, s)
-        lower = np.arange(len(anchors)) <= s
-        falling, rising = (1 - climb[1:]) / (1 - climb[0]), climb[1:] / climb[0]
-        rows += list(at_anchor * np.where(lower, falling[:, None], rising[:, None]))
+    at_anchors = diagonal * _products(ratios)
+    # From anchor s on, the symbols up to s lose what those above gain.
+    s = np.repeat(np.arange(len(gaps)), gaps)
+    falling, rising = (1 - climbs) / (1 - starts)[s], climbs / starts[s]
+    lower = np.arange(len(anchors)) <= s[:, None]
+    rows = np.concatenate([at_anchors[:1], at_anchors[s] * np.where(lower, falling[:, None], rising[:, None])])
     unused = (1 << bits) - len(anchors)
-    masses = whole_masses(split_last(np.array(rows), unused), word_bits)
+    masses = whole_masses(split_last(rows, unused), word_bits)
     return Level(anchors[0], bits, tuple(map(tuple, masses.tolist())), word_bits)
 
 
-def _products_from(ratios: Matrix, s: int) -> Matrix:
-    """The products of all ratios between symbol s and every other symbol."""
-    below, above = np.cumprod(ratios[:s][::-1])[::-1], np.cumprod(ratios[s:])
-    return np.concatenate([below, [1.0], above])
+def _products(ratios: Matrix) -> Matrix:
+    """Row s: the products of all ratios between symbol s and every other symbol."""
+    from_s = np.arange(len(ratios) + 1)
+    s = from_s[:, None]
+    above: Matrix = np.where(from_s > s, np.append(1.0, ratios), 1.0)
+    below: Matrix = np.where(from_s < s, np.append(ratios, 1.0), 1.0)
+    products: Matrix = np.cumprod(above, axis=1) * np.cumprod(below[:, ::-1], axis=1)[:, ::-1]  # one of them is 1
+    return products
 
 
 def split_last(rows: Matrix, unused: int) -> Matrix:
@@ -260,22 +268,23 @@ def split_last(rows: Matrix, unused: int) -> Matrix:
 
 def fastest_climb(factors: Matrix) -> Matrix:
     """g₀, …, g_n = 1 - g₀, where each step multiplies g and 1 - g by at most its factor, or its
-    inverse.
+    inverse; for each row of factors, if there are several.
 
     A step by a factor f is limited by g while g <= 1/(1 + f), and by 1 - g after that. If the first
     m steps are limited by g, the last value is 1 - (1 - g₀ F_m) F_m/F_n, with F the partial
     products; setting it to 1 - g₀ gives g₀.
     """
-    grown = np.cumprod(np.append(1.0, factors))
-    starts = 1 / (grown + grown[-1] / grown)
+    steps = factors.shape[-1]
+    grown = np.ones((*factors.shape[:-1], steps + 1))
+    np.cumprod(factors, axis=-1, out=grown[..., 1:])
+    starts = 1 / (grown + grown[..., -1:] / grown)
     # The switch is at the last m for which the previous step was still limited by g.
-    limited = starts[1:] * grown[:-1] <= (1 + 1e-12) / (1 + factors)
-    m = int(np.flatnonzero(limited)[-1]) + 1 if limited.any() else 0
-    start = starts[m]
-    below = start * grown[: m + 1]
-    above = 1 - (1 - below[-1]) * (grown[m] / grown[m + 1 :])
-    climb = np.concatenate([below, above])
-    climb[-1] = 1 - start
+    limited = starts[..., 1:] * grown[..., :-1] <= (1 + 1e-12) / (1 + factors)
+    m = np.where(limited, np.arange(1, steps + 1), 0).max(axis=-1, keepdims=True)
+    start, switch = np.take_along_axis(starts, m, -1), np.take_along_axis(grown, m, -1)
+    above = 1 - (1 - start * switch) * (switch / grown)
+    climb: Matrix = np.where(np.arange(steps + 1) <= m, start * grown, above)
+    climb[..., -1:] = 1 - start
     return climb
 
 
