@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+WORKERS ?= $(shell expr $$(nproc 2> /dev/null || getconf _NPROCESSORS_ONLN) + 1)
 
 # Tests and benchmarks start hundreds of processes, each of which would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -48,14 +49,14 @@ demo: $(PACKAGE)
 # A worker for each core: threads of BLAS would wait for each other's, and spin while they do.
 test-local promises audit: export OPENBLAS_NUM_THREADS := 1
 
-# Both at once: Spark mostly waits, for processes that start.
+# Both at once, and one worker more than there are cores: many tests wait for processes that they start.
 test: setup
 	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-local test-spark
 
 test-local: setup
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not spark and not audit' --promises=build/promises.md
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not spark and not audit' --promises=build/promises.md
 
-# On a real Spark: in this process, on a standalone cluster with two workers, and through a Spark Connect server. On the
+# On a real Spark: in this process, on a cluster with two executors, and through a Spark Connect server. On the
 # machine's Java, or else on one from the package index.
 test-spark: setup
 	$(BIN)/python tests/reach/spark/javahome.py || $(BIN)/python -m pip install --quiet 'sparsedp[java]'

@@ -85,7 +85,7 @@ def string_rows() -> Iterator[Row]:
     """10⁶ strings in an Arrow column against 10⁶ integers."""
     keys, counts = random_counts(BATCH)
     release = sparsedp.release((keys, counts), epsilon=1.0, nonzero=BATCH)
-    texts = pa.array([f"https://example.org/page/{key % 10**6}" for key in keys.tolist()])
+    texts = pa.array([f"https://example.org/p/{key % 10**8:08}" for key in keys.tolist()])
     named = sparsedp.release((texts, counts), epsilon=1.0, nonzero=BATCH)
     with threads(1):
         ours, theirs = side_by_side(partial(named.lookup, texts), partial(release.lookup, keys))
