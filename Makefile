@@ -54,7 +54,7 @@ test: setup
 	$(MAKE) -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) test-local test-spark
 
 test-local: setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not spark and not audit' --promises=build/promises.md
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not spark and not audit' --ignore=tests/reach/spark --promises=build/promises.md
 
 # On a real Spark: in this process, on a cluster with two executors, and through a Spark Connect server. On the
 # machine's Java, or else on one from the package index.

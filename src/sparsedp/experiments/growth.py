@@ -40,7 +40,7 @@ ACCESS: dict[str, Size] = {
 
 
 def run(study: Study) -> Section:
-    """Four sweeps around k = 10⁴ (300 in a quick run), d = 2⁶⁴, ε = 1, u = 1000."""
+    """Four sweeps around k = 10⁴ (100 in a quick run), d = 2⁶⁴, ε = 1, u = 1000."""
     points = _points(study.quick)
     tasks = {}
     for sweep, values in points.items():
@@ -71,7 +71,7 @@ def run(study: Study) -> Section:
         "growth",
         "How space and time grow",
         "Solid: measured. Dashed: the asymptotics of the paper's Table 1 with the constant of the first point. One "
-        f"parameter varies, the others are k = {'300' if study.quick else '10⁴'}, "
+        f"parameter varies, the others are k = {'100' if study.quick else '10⁴'}, "
         "d = 2⁶⁴, ε = 1, u = 1000. Times are from one run on a shared machine.",
         curves,
         figures=[
@@ -101,7 +101,7 @@ def run(study: Study) -> Section:
 
 
 def _points(quick: bool) -> dict[str, dict[float, tuple[int, int, float, int]]]:
-    k, d, e, u = 300 if quick else 10**4, 2**64, 1.0, 1000  # the time of `compact` grows with k²
+    k, d, e, u = 100 if quick else 10**4, 2**64, 1.0, 1000  # the time of `compact` grows with k²
     step = 2 if quick else 1
     return {
         "k": {float(n): (n, d, e, u) for n in (100, 300, 1000, 3000, 10**4, 10**5, 10**6)[: 4 if quick else None]},
