@@ -46,7 +46,7 @@ demo: $(PACKAGE)
 	$(BIN)/python -m sparsedp.demo
 	@echo "See it in the browser: $(BIN)/pip install '.[serve]', then $(BIN)/sparsedp demo --serve"
 
-# A worker for each core: threads of BLAS would wait for each other's, and spin while they do.
+# Tests keep all cores busy: threads of BLAS besides would wait for each other, and spin while they do.
 test-local promises audit: export OPENBLAS_NUM_THREADS := 1
 
 # Both at once, and one worker more than there are cores: many tests wait for processes that they start.
