@@ -18,7 +18,7 @@ ifneq ($(if $(MADE),$(origin PYTHON)),file)
 MADE := $(VENV)/.python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 endif
 
-.PHONY: setup demo test test-local test-spark audit promises lint docs figures tutorials fuzz fuzz-native sanitize bench report dist check-dist clean
+.PHONY: setup demo test test-local test-spark audit promises lint docs figures tutorials fuzz fuzz-native fuzz-arm sanitize bench report dist check-dist clean
 
 setup: $(DEV)
 
@@ -106,6 +106,14 @@ build/fuzz/kernels: fuzz/kernels.cpp $(wildcard native/*.hpp fuzz/*.hpp)
 	@command -v clang++ > /dev/null || { echo "libFuzzer needs clang: install clang, or use make fuzz and make sanitize" >&2; exit 1; }
 	mkdir -p build/fuzz
 	clang++ -std=c++17 -g -O1 -pthread -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Inative $< -o $@
+
+# The same on 64-bit ARM, emulated, without guidance; needs Debian's g++-aarch64-linux-gnu and qemu-user.
+fuzz-arm: build/fuzz/kernels-arm
+	$(or $(shell command -v qemu-aarch64),$(shell command -v qemu-aarch64-static),qemu-aarch64) $<
+
+build/fuzz/kernels-arm: fuzz/kernels.cpp fuzz/without_libfuzzer.cpp $(wildcard native/*.hpp fuzz/*.hpp)
+	mkdir -p build/fuzz
+	aarch64-linux-gnu-g++ -std=c++17 -O3 -static -pthread -Inative $(filter %.cpp,$^) -o $@
 
 # The core with AddressSanitizer and UndefinedBehaviorSanitizer, in an environment of its own that borrows the packages
 # of .venv, under the tests that drive it. Python itself is not instrumented, so the runtime is loaded first.
