@@ -1,6 +1,7 @@
 // The game of balanced answers, one round of it against medians taken one by one.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -32,6 +33,11 @@ inline void try_game(const std::vector<uint64_t>& words, size_t counts, size_t r
         }
         check(std::max(below, above) <= 0.5 * all + 1e-9, "an answer is no median");
     }
+    double cost_of_first = 0.25;
+    for (size_t i = 0; i < cost.size(); ++i)
+        cost_of_first += cost[i] * std::abs(first[i % patterns] - values[i / patterns]) / static_cast<double>(counts);
+    check(std::abs(BalancedAnswers(game).least_cost() / cost_of_first - 1) < 1e-9,
+          "the best answers cost something else");
     start.pop_back();
     check(!is_taken([&] { BalancedAnswers(game).play(span(start), span(rates)); }),
           "a start for too few counts is taken");

@@ -49,6 +49,13 @@ class BalancedAnswers {
         return total;
     }
 
+    // What the best answers cost if the opponent's weights are those that it does not choose.
+    double least_cost() {
+        std::copy(game_.base.data, game_.base.data + game_.base.size, weights_.begin());
+        round();
+        return mean_ratio();
+    }
+
    private:
     void weigh(const std::vector<double>& learned) {
         const double largest = *std::max_element(learned.begin(), learned.end());

@@ -52,7 +52,7 @@ def test_a_private_mechanism_is_not_refuted_and_is_nearly_tight(mechanism: str, 
 
 
 def test_the_slow_mechanism_is_audited_too(monkeypatch: Patch) -> None:
-    monkeypatch.setitem(playing._SLOW_GROUPS, "compact", 100)  # ten small releases per side instead of two large ones
+    monkeypatch.setitem(playing._SLOW_GROUPS, "compact", 50)  # small releases instead of two large ones per side
     result = same_audit("compact", 1000)
     assert not result.refuted
     assert result.lower_bound > 0.3

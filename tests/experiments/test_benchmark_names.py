@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,11 +15,16 @@ from sparsedp.privacy.contributions import BoundedCounts
 from sparsedp.privacy.randomness import reproducible_for_tests
 
 
+@lru_cache(maxsize=1)
+def events(keys: int) -> pa.Table:
+    """The first n of 20,000 users have the key of rank 20,000 / n."""
+    users = [np.arange(20_000 // (key + 1)) for key in range(keys)]
+    named_keys = np.repeat(np.arange(keys), [len(own) for own in users])
+    return pa.table({"u": np.concatenate(users), "k": named_keys})
+
+
 def zipf(keys: int, bound: int) -> BoundedCounts:
-    rows = [(user, key) for key in range(keys) for user in range(20_000 // (key + 1))]
-    users, named_keys = zip(*rows, strict=True)
-    table = {"u": np.array(users), "k": np.array(named_keys)}
-    return sparsedp.count(pa.table(table), key="k", user="u", max_keys_per_user=bound)
+    return sparsedp.count(events(keys), key="k", user="u", max_keys_per_user=bound)
 
 
 @pytest.mark.parametrize("bound", [bound for bound in BOUNDS if bound <= 100])

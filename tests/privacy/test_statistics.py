@@ -40,7 +40,7 @@ def test_jumping_over_zeros_is_like_adding_noise_to_every_key() -> None:
     # Catches a zero that passes at T + 1, a first or last key that is skipped, an excess of the
     # wrong law.
     noise = TwoSided.with_rate(Decimal("0.4"))
-    threshold, domain, runs = 4, 12, 10_000
+    threshold, domain, runs = 4, 12, 6_000
     stage = PureStage(noise, threshold, Passing.with_chance(noise.at_least(threshold)), domain)
     ids, counts = np.array([0, 5, 11], np.uint64), np.array([2, 7, 3])
     x = np.zeros(domain, np.int64)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -137,22 +136,19 @@ class Game:
         game = self._thinned()
         board = game.board
         rates = LEARNING_RATE / np.sqrt(1 + np.arange(1.0, rounds + 1) / FAST_ROUNDS)
-        cost, fixed = game.unstored / board.dense[:, None], board.stored / board.dense
+        cost, fixed = game._in_units()
         return _native.balanced(cost, board.counts, fixed, board.base, board.spread, np.log(board.start), rates)
 
     def bound(self) -> float:
         """A fast lower bound on the objective: the cost of the best answers to two guesses of the
         opponent's weights.
         """
-        guesses = self.board.guesses
-        shares = np.stack([weights / self.board.dense for weights in guesses], axis=1)
-        cumulative = self.unstored[:, None, :] * shares[:, :, None]
-        # Row by row: planning needs dozens of these, and np.cumsum along columns takes several
-        # times as long.
-        for before, row in pairwise(cumulative):
-            row += before
-        medians = self.board.counts[np.count_nonzero(cumulative < 0.5 * cumulative[-1], axis=0)]
-        return max(float(weights @ self.ratios(own)) for weights, own in zip(guesses, medians, strict=True))
+        cost, fixed = self._in_units()
+        return max(_native.least_cost(cost, self.board.counts, fixed, weights) for weights in self.board.guesses)
+
+    def _in_units(self) -> tuple[Floats, Floats]:
+        """The cost of an error of one, and of what is stored, in units of the error of dense noise."""
+        return self.unstored / self.board.dense[:, None], self.board.stored / self.board.dense
 
     def _thinned(self) -> Game:
         """The game with fewer counts, still several in each noise scale."""
