@@ -4,6 +4,7 @@ writes (`--promises FILE`).
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -154,3 +155,11 @@ def user_level_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("log")
     return identifiers.write([Path(sysconfig.get_path("stdlib"))], folder / identifiers.NAME).path
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays: collecting garbage need not look at it again, and
+    forked children do not copy it.
+    """
+    gc.collect()
+    gc.freeze()
