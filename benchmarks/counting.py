@@ -19,7 +19,7 @@ import duckdb
 import sparsedp
 
 MEMORY = "6GB"
-MOST = 1.5
+MOST = 1.25
 KEYS_PER_USER = 20
 
 

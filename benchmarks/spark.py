@@ -1,4 +1,5 @@
-"""Releases on Spark: time, shuffled bytes and the memory of driver and executors, as rows grow.
+"""Releases on Spark: time, shuffled bytes and the memory of driver and executors, as rows grow,
+beside plain Spark with the same bounded GROUP BY.
 
 `python -m benchmarks.spark part tight-alp`: the memory of building one part, without Spark; with
 `part retrieval names`, of one whose keys are all named. `python -m benchmarks.spark [rows ...]`: 10⁶,
@@ -16,8 +17,10 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +36,9 @@ from sparsedp.releasing.cells import Sums
 from sparsedp.releasing.parts import PartWork
 
 from .counting import KEYS_PER_USER, make_events
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROWS = (10**6, 10**7, 10**8)
 PARTS = 16
@@ -103,8 +109,42 @@ def shuffled(log: Path) -> int:
     return total
 
 
-def one(path: str, delta: float) -> dict[str, float]:
-    """One release, in a new application."""
+def count_alone(spark: SparkSession, path: str, folder: Path) -> int:
+    """The bounded GROUP BY of plain Spark, written to Parquet: no checks, no noise and no release."""
+    from pyspark.sql import Window, functions
+
+    order = Window.partitionBy("user_id").orderBy(functions.xxhash64("user_id", "url"), "url")
+    pairs = spark.read.parquet(path).select("user_id", "url").repartition("user_id").groupBy("user_id", "url").count()
+    kept = pairs.withColumn("rank", functions.row_number().over(order)).where(f"rank <= {KEYS_PER_USER}")
+    kept.groupBy("url").count().write.parquet(str(folder / "counts"))
+    return 0
+
+
+def release_with(delta: float) -> Callable[[SparkSession, str, Path], int]:
+    """Table to release."""
+
+    def release(spark: SparkSession, path: str, folder: Path) -> int:
+        made = sparsedp.spark.release(
+            spark.read.parquet(path),
+            key="url",
+            user="user_id",
+            max_keys_per_user=KEYS_PER_USER,
+            epsilon=1,
+            delta=delta,
+            parts=PARTS,
+            path=folder / "release",
+        )
+        return made.nbytes
+
+    return release
+
+
+SIDES = {"Spark": count_alone, "tight-alp": release_with(0.0), "retrieval": release_with(1e-9)}
+MOST = 1.5  # tight-alp's time over that of plain Spark, at 10⁸ rows
+
+
+def one(path: str, side: str) -> dict[str, float]:
+    """One side, in a new application."""
     os.environ.update(
         SPARK_HOME=str(Path(pyspark.__file__).parent), SPARK_SCALA_VERSION="2.13", SPARK_LOCAL_IP="127.0.0.1"
     )
@@ -132,21 +172,12 @@ def one(path: str, delta: float) -> dict[str, float]:
         watch = Watch()
         watch.start()
         start = time.perf_counter()
-        release = sparsedp.spark.release(
-            spark.read.parquet(path),
-            key="url",
-            user="user_id",
-            max_keys_per_user=KEYS_PER_USER,
-            epsilon=1,
-            delta=delta,
-            parts=PARTS,
-            path=Path(folder) / "release",
-        )
+        nbytes = SIDES[side](spark, path, Path(folder))
         took = time.perf_counter() - start
         watch.done.set()
         spark.stop()
         memory = {"driver": watch.driver, "executor": watch.executor}
-        return {"seconds": took, "shuffled": shuffled(log), "bytes": release.nbytes, **memory}
+        return {"seconds": took, "shuffled": shuffled(log), "bytes": nbytes, **memory}
 
 
 def part_memory(mechanism: str, named: bool) -> float:
@@ -179,7 +210,7 @@ def main() -> None:
         print(f"{sys.argv[2]}: {part_memory(sys.argv[2], named):.0f} bytes for each row of a part")
         return
     if sys.argv[1:2] == ["one"]:
-        print(json.dumps(one(sys.argv[2], float(sys.argv[3]))))
+        print(json.dumps(one(sys.argv[2], sys.argv[3])))
         return
     sizes = [int(float(rows)) for rows in sys.argv[1:]] or ROWS
     names = ("time", "rows/s", "shuffled", "driver", "executor", "release")
@@ -188,8 +219,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "events.parquet")
             make_events(path, rows)
-            for name, delta in (("tight-alp", 0.0), ("retrieval", 1e-9)):
-                command = [sys.executable, "-m", "benchmarks.spark", "one", path, str(delta)]
+            for name in SIDES:
+                command = [sys.executable, "-m", "benchmarks.spark", "one", path, name]
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                 found = json.loads(done.stdout.splitlines()[-1])
                 memory = "".join(f"{found[name] / 1e9:7.2f} GB" for name in ("shuffled", "driver", "executor"))

@@ -163,3 +163,8 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At the end of a process it is collected like everything else."""
+    gc.unfreeze()

@@ -22,11 +22,11 @@ from matplotlib.figure import Figure
 if __package__ in (None, ""):  # run as a program
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from making import curves, ideas, unary
+from making import curves, growth, ideas, unary
 from making.drawing import DARK, LIGHT, Palette
 
 FOLDER = Path(__file__).parents[1] / "figures"
-CODE = ("curves.py", "drawing.py", "ideas.py", "unary.py")
+CODE = ("curves.py", "drawing.py", "growth.py", "ideas.py", "unary.py")
 
 # What is drawn, and the values that it shows, if a planner or a release made them.
 FIGURES: dict[str, tuple[Callable[[Palette], Figure], Callable[[], Any]]] = {
@@ -44,6 +44,7 @@ FIGURES: dict[str, tuple[Callable[[Palette], Figure], Callable[[], Any]]] = {
     "tight-alp": (unary.two_stages, lambda: []),
     "alp": (unary.bits, lambda: []),
     "compact": (unary.polynomial, lambda: []),
+    "growth": (growth.growth, growth.measured),
 }
 VERSIONS = {"": LIGHT, "-dark": DARK}
 

@@ -139,7 +139,7 @@ EVENT_LISTS = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6), st.intege
 @given(events=EVENT_LISTS, most_keys=st.integers(1, 5), per_key=st.integers(1, 8))
 def test_counts_are_those_of_plain_python(events: Events, most_keys: int, per_key: int) -> None:
     pairs = [(user, key) for user in range(5) for key in range(7)]
-    digests = {(user, key): hashlib.md5(f"{len(str(user))}:{user}{key}".encode()).digest() for user, key in pairs}
+    digests = {(user, key): hashlib.md5(f"{user}:{key}".encode()).digest()[:4] for user, key in pairs}
     order = {pair: int.from_bytes(digest, "little") for pair, digest in digests.items()}
     assert count_events(events, most_keys, per_key) == plain_count(events, most_keys, per_key, order)
 

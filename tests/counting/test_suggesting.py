@@ -78,10 +78,20 @@ def habits(path: Path, counting: Counting) -> Any:
 
 
 def number(data: bytes) -> int:
-    return int.from_bytes(md5(data).digest(), "little")
+    return int.from_bytes(md5(data).digest()[:4], "little")
 
 
-def plain_habits(rows: Iterable[tuple[bytes, bytes]]) -> tuple[list[int], list[int]]:
+def with_length(user: bytes) -> bytes:
+    return b"%d:%s" % (len(user), user)
+
+
+def with_colon(user: bytes) -> bytes:
+    return user + b":"
+
+
+def plain_habits(
+    rows: Iterable[tuple[bytes, bytes]], told_apart: Callable[[bytes], bytes] = with_length
+) -> tuple[list[int], list[int]]:
     """What the SQL computes, from canonical bytes, in plain words."""
     keys_of: dict[bytes, set[bytes]] = defaultdict(set)
     for user, key in rows:
@@ -89,7 +99,7 @@ def plain_habits(rows: Iterable[tuple[bytes, bytes]]) -> tuple[list[int], list[i
     classes, sums = [0] * len(CLASSES), [0] * SUMS
     for user, keys in keys_of.items():
         classes[min(bisect_left(CLASSES, len(keys)), len(CLASSES) - 1)] += 1
-        for key in sorted(keys, key=lambda key: number(b"%d:" % len(user) + user + key))[:SAMPLED_KEYS]:
+        for key in sorted(keys, key=lambda key: number(told_apart(user) + key))[:SAMPLED_KEYS]:
             sums[number(key) % SUMS] += 1 - 2 * (number(key) // SUMS % 2)
     return classes, sums
 
@@ -115,7 +125,8 @@ def test_a_user_moves_one_class_by_one_and_the_sums_by_the_sampled_keys(
     asked = COUNTING if key == "date" else replace(COUNTING, key_type="as stored")
     as_bytes = ((lambda cell: str(cell).encode()),) * 2 if suffix == ".csv" else (CELLS[user][2], CELLS[key][2])
     found = habits(written(tmp_path / f"t{suffix}", rows, user, key), asked)
-    assert tuple(map(list, found)) == plain_habits((as_bytes[0](u), as_bytes[1](k)) for u, k in rows)
+    told_apart = with_length if suffix == ".csv" or user in ("text", "bytes") else with_colon
+    assert tuple(map(list, found)) == plain_habits(((as_bytes[0](u), as_bytes[1](k)) for u, k in rows), told_apart)
     sizes = {own: len({k for u, k in rows if u == own}) for own, _ in rows}
     for gone in (max(sizes, key=sizes.__getitem__), min(sizes, key=sizes.__getitem__), rows[0][0]):
         left = [row for row in rows if row[0] != gone]

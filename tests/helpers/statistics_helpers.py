@@ -15,7 +15,7 @@ LEVEL = 1e-6
 
 def chi_square_tail(seen: npt.NDArray[np.float64], wanted: npt.NDArray[np.float64], freedom: int) -> float:
     """How likely counts are to differ from expected counts as much as this, or more."""
-    # Not scipy.stats, of which nothing else is needed: every worker would wait more than a second for its import.
+    # Not scipy.stats, of which nothing else is needed: importing it takes more than a second.
     return float(chdtrc(freedom, ((seen - wanted) ** 2 / wanted).sum())) if freedom else 1.0
 
 

@@ -129,20 +129,21 @@ class Query:
             own = "1" if self.asked.value is None else self._bounded(self._units)
             kept = f"SELECT {k}, {own} AS c, bad FROM rows"
         else:
-            # If rows are only counted, key and user show whether a row is bad; that needs no
-            # aggregate.
-            bad = "bool_or(bad)"
-            if self.asked.value is None and self.asked.domain is None:
-                bad = f"({' OR '.join(f'{name} IS NULL' for name in ('u', *self._names))})"
-            own = self._bounded("count(*)" if self.asked.value is None else f"sum({self._units})")
-            if self.asked.value is None and self.asked.contribution.per_key == 1:
-                own = "1"
+            # If rows are only counted, key and user show whether a row is bad, and no pair carries it.
+            bad, own, sums = f"({' OR '.join(f'{name} IS NULL' for name in ('u', *self._names))})", "1", []
+            if self.asked.value is not None or self.asked.domain is not None:
+                bad = "bad"
+                sums.append("bool_or(bad) AS bad")
+            if self.asked.value is not None or self.asked.contribution.per_key != 1:
+                own = "c"
+                sums.append(f"{self._bounded('count(*)' if self.asked.value is None else f'sum({self._units})')} AS c")
             # A bad row must not be hidden by the bound on keys, so its pair comes first. The key
             # decides between equal hashes: anything else that the database might use could depend
             # on other users' rows.
-            order = f"CASE WHEN bad THEN 0::UHUGEINT ELSE {self._order} END"
+            order = f"CASE WHEN {bad} THEN 0::UINTEGER ELSE {self._order} END"
             kept = (
-                f"SELECT {k}, c, bad FROM (SELECT u, {k}, {own} AS c, {bad} AS bad FROM rows GROUP BY u, {k}) QUALIFY "
+                f"SELECT {k}, {own} AS c, {bad} AS bad FROM "
+                f"(SELECT {', '.join(['u', k, *sums])} FROM rows GROUP BY u, {k}) QUALIFY "
                 f"row_number() OVER (PARTITION BY u ORDER BY {order}, {k}) "
                 f"<= {self.asked.contribution.keys}"
             )
@@ -161,8 +162,7 @@ class Query:
 
         A key belongs to one of `sums` sums, with a sign; both are bits of its hash.
         """
-        # The half of the hash that has its lowest bytes: 128 bits are slow to divide.
-        own, k = order_of(self._typed_names, "md5_number_upper"), ", ".join(self._names)
+        own, k = order_of(self._typed_names), ", ".join(self._names)
         return (
             f"SELECT * FROM (WITH rows AS ({self._rows()}), "
             f"pairs AS MATERIALIZED (SELECT u, {k}, bool_or(bad) AS bad FROM rows GROUP BY u, {k}), "
