@@ -34,8 +34,9 @@ inline void try_game(const std::vector<uint64_t>& words, size_t counts, size_t r
         check(std::max(below, above) <= 0.5 * all + 1e-9, "an answer is no median");
     }
     double cost_of_first = 0.25;
-    for (size_t i = 0; i < cost.size(); ++i)
-        cost_of_first += cost[i] * std::abs(first[i % patterns] - values[i / patterns]) / static_cast<double>(counts);
+    for (size_t c = 0; c < counts; ++c)
+        for (size_t p = 0; p < patterns; ++p)
+            cost_of_first += cost[c * patterns + p] * std::abs(first[p] - values[c]) / static_cast<double>(counts);
     check(std::abs(BalancedAnswers(game).least_cost() / cost_of_first - 1) < 1e-9,
           "the best answers cost something else");
     start.pop_back();

@@ -52,7 +52,7 @@ class IntegerKeys final : public KeyBatch {
 
     size_t size() const override { return bits_.size; }
     void ids(size_t begin, size_t count, uint64_t* out) const override {
-        widest_sip().two_words(key_, bits_.data + begin, count, last_word(integer_tag), if_large_, out);
+        quickest_sip().two_words(key_, bits_.data + begin, count, last_word(integer_tag), if_large_, out);
     }
 
    private:
@@ -71,7 +71,7 @@ void hash_messages(SipKey key, int tag, size_t begin, size_t count, uint64_t* ou
     for (size_t done = 0; done < count; done += messages_at_once) {
         const size_t some = std::min(messages_at_once, count - done);
         for (size_t slot = 0; slot < some; ++slot) messages[slot] = message_of(begin + done + slot, slot);
-        widest_sip().messages(key, messages, some, tag, out + done);
+        quickest_sip().messages(key, messages, some, tag, out + done);
     }
 }
 

@@ -39,6 +39,12 @@ SPARSEDP_INLINE void spread(uint64_t word, typename Lanes<lanes>::Words& out) {
 #endif
 
 #ifdef SPARSEDP_SHUFFLES
+// Two halves next to each other.
+template <typename Half, typename Words, size_t... i>
+SPARSEDP_INLINE void join(const Half& low, const Half& high, Words& out, std::index_sequence<i...>) {
+    out = __builtin_shufflevector(low, high, i...);
+}
+
 // Rotates every word by whole quarters, as a permutation of all quarters.
 template <size_t by, typename Quarters, typename Words, size_t... i>
 SPARSEDP_INLINE void rotate_quarters(Words& x, std::index_sequence<i...>) {
@@ -52,6 +58,26 @@ SPARSEDP_INLINE void swap_halves(Words& x, std::index_sequence<i...>) {
         __builtin_shufflevector(reinterpret_cast<Halves>(x), reinterpret_cast<Halves>(x), (i ^ 1)...));
 }
 #endif
+
+// A word of its own in every lane, from the first lane on. Halves are filled apart and joined: compilers fill a vector
+// of eight words one after the other, each waiting for the one before.
+template <size_t lanes, typename WordOf>
+SPARSEDP_INLINE void fill_lanes(typename Lanes<lanes>::Words& out, WordOf word_of, size_t first = 0) {
+    if constexpr (lanes == 1) {
+        out = word_of(first);
+    } else if constexpr (lanes == 2) {
+        out = typename Lanes<2>::Words{word_of(first), word_of(first + 1)};
+    } else {
+#ifdef SPARSEDP_SHUFFLES
+        typename Lanes<lanes / 2>::Words low, high;
+        fill_lanes<lanes / 2>(low, word_of, first);
+        fill_lanes<lanes / 2>(high, word_of, first + lanes / 2);
+        join(low, high, out, std::make_index_sequence<lanes>{});
+#else
+        for (size_t lane = 0; lane < lanes; ++lane) out[lane] = word_of(first + lane);
+#endif
+    }
+}
 
 // Without an instruction that rotates 64 bits (2 and 4 lanes), permuting bytes takes one where shifting takes three.
 template <size_t lanes, int by>
@@ -70,8 +96,7 @@ SPARSEDP_INLINE void rotate(typename Lanes<lanes>::Words& x) {
     }
 }
 
-// Vectors of 8 or 4 words where the processor has them. Elsewhere one word at a time: processors that rotate in the
-// same instruction as something else lose what two lanes would gain.
+// Vectors of 8, 4 or 2 words, as the processor has them. Elsewhere it is for the caller to find out what is quicker.
 inline size_t widest_lanes() {
 #ifdef __x86_64__
     static const size_t widest = __builtin_cpu_supports("avx512f") ? 8 : __builtin_cpu_supports("avx2") ? 4 : 2;

@@ -34,7 +34,7 @@ struct SlotHash {
         uint64_t bits[2][most_ids];
         uint64_t* const halves[2] = {bits[0], bits[1]};
         for (size_t j = 0; j < slots; j += 4) {
-            widest_sip().wide(key, ids, count, last_word(j), slots - j > 2 ? 2 : 1, halves);
+            quickest_sip().wide(key, ids, count, last_word(j), slots - j > 2 ? 2 : 1, halves);
             for (size_t s = j; s < std::min(j + 4, slots); ++s)
                 for (size_t i = 0; i < count; ++i) out[s][i] = slot(s, bits[(s - j) / 2][i]);
         }

@@ -88,8 +88,8 @@ inline uint64_t load_eight(const uint8_t* bytes) {
 
 // The last `count` < 8 bytes of a message, which end before `end`; `length` bytes before it may be read.
 inline uint64_t load_last(const uint8_t* end, size_t count, size_t length) {
+    if (length >= 8) return load_eight(end - 8) >> 1 >> (63 - 8 * count);
     if (count == 0) return 0;
-    if (length >= 8) return load_eight(end - 8) >> (64 - 8 * count);
     const uint8_t* bytes = end - count;
     if (count < 4)
         return bytes[0] | static_cast<uint64_t>(bytes[count / 2]) << (count / 2 * 8) |

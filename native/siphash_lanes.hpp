@@ -1,9 +1,11 @@
 // SipHash-2-4 of many messages at once, in as many lanes as the processor has; the bits are those of siphash.hpp.
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 
 #include "lanes.hpp"
 #include "siphash.hpp"
@@ -14,7 +16,7 @@ namespace sparsedp {
 template <size_t lanes>
 struct SipKernels {
     static constexpr size_t pair = 2 * lanes;  // two vectors in progress: one alone would wait for its own results
-    static constexpr size_t most_words = 16;   // longer messages are rare, and go one by one
+    static constexpr size_t most_bytes = 127;  // longer messages are rare, and go one by one
 
     using State = SipState<lanes>;
     using Word = typename Lanes<lanes>::Words;
@@ -85,15 +87,13 @@ struct SipKernels {
     SPARSEDP_INLINE static void messages(SipKey key, const Message* given, size_t count, int tag, uint64_t* out) {
         size_t i = 0;
         for (; i + pair <= count; i += pair) {
-            uint64_t counts[pair];
-            size_t most = 0, least = most_words;
-            for (size_t lane = 0; lane < pair; ++lane) {
-                counts[lane] = given[i + lane].words(tag);
-                most = std::max<size_t>(most, counts[lane]);
-                least = std::min<size_t>(least, counts[lane]);
+            size_t least = given[i].length, most = least;
+            for (size_t lane = 1; lane < pair; ++lane) {
+                least = std::min(least, given[i + lane].length);
+                most = std::max(most, given[i + lane].length);
             }
-            if (most <= most_words) {
-                of_similar_length(key, given + i, counts, least, most, tag, out + i);
+            if (most <= most_bytes) {
+                of_similar_length(key, given + i, least, most, tag, out + i);
             } else {
                 one_by_one(key, given + i, pair, tag, out + i);
             }
@@ -109,33 +109,96 @@ struct SipKernels {
         for (size_t i = 0; i < count; ++i) out[i] = siphash(key, given[i].bytes, given[i].length, tag);
     }
 
-    // A pair of vectors of messages. A message that has ended keeps its state while others go on.
-    SPARSEDP_INLINE static void of_similar_length(SipKey key, const Message* given, const uint64_t* counts,
-                                                  size_t least, size_t most, int tag, uint64_t* out) {
-        uint64_t words[most_words][pair];
-        for (size_t lane = 0; lane < pair; ++lane) {
-            size_t at = 0;
-            given[lane].each_word(tag, [&](uint64_t word) { words[at++][lane] = word; });
-            for (; at < most; ++at) words[at][lane] = 0;
+    // A vector of messages. Their words are loaded into the lanes from where they are: written next to each other
+    // first, they would be read again before they have arrived in memory.
+    class Group {
+       public:
+        SPARSEDP_INLINE Group(const Message* given, int tag) : given_(given) {
+            Word length;
+            fill_lanes<lanes>(length, [&](size_t lane) { return given[lane].length; });
+            fill_lanes<lanes>(tail_, [&](size_t lane) {
+                const Message& own = given[lane];
+                return load_last(own.bytes + own.length, own.length % 8, own.length);
+            });
+            const Word total = length + (tag >= 0 ? 1 : 0);
+            Word end;
+            spread<lanes>(tag >= 0 ? static_cast<uint64_t>(tag) : 0, end);
+            whole_ = length >> 3;
+            words_ = (total >> 3) + 1;
+            last_ = total << 56;
+            tail_ |= end << ((length & 7) << 3);
+            // The length has a word of its own if the tag has filled the one before.
+            Word one_more;
+            below(words_, whole_ + 2, one_more);
+            tail_ |= last_ & one_more;
         }
+
+        // A word that all messages have whole.
+        SPARSEDP_INLINE void inner(size_t at, Word& out) const {
+            fill_lanes<lanes>(out, [&](size_t lane) { return load_eight(given_[lane].bytes + 8 * at); });
+        }
+
+        // A word that some have whole; others have their last bytes, or their length, or have ended before it.
+        SPARSEDP_INLINE void outer(size_t at, Word& out) const {
+            fill_lanes<lanes>(out, [&](size_t lane) {
+                return at < given_[lane].length / 8 ? load_eight(given_[lane].bytes + 8 * at) : 0;
+            });
+            Word here, is_whole, is_after;
+            spread<lanes>(at, here);
+            below(here, whole_, is_whole);
+            below(whole_, here, is_after);
+            out |= (last_ & is_after) | (tail_ & ~(is_whole | is_after));
+        }
+
+        // The lanes whose messages have this word.
+        SPARSEDP_INLINE void having(size_t at, Word& out) const {
+            Word here;
+            spread<lanes>(at, here);
+            below(here, words_, out);
+        }
+
+       private:
+        // All bits of the lanes in which the first is less.
+        SPARSEDP_INLINE static void below(const Word& first, const Word& second, Word& out) {
+            if constexpr (lanes == 1) {
+                out = first < second ? UINT64_MAX : 0;
+            } else {
+                out = reinterpret_cast<Word>(first < second);
+            }
+        }
+
+        const Message* given_;
+        Word whole_, words_, last_, tail_;
+    };
+
+    // A pair of vectors of messages. A message that has ended keeps its state while others go on.
+    SPARSEDP_INLINE static void of_similar_length(SipKey key, const Message* given, size_t least, size_t most, int tag,
+                                                  uint64_t* out) {
+        const Group first(given, tag), second(given + lanes, tag);
+        const size_t tags = tag >= 0 ? 1 : 0, all_have = (least + tags) / 8 + 1, some_have = (most + tags) / 8 + 1;
         State a(key), b(key);
         Word x, y;
-        for (size_t at = 0; at < least; ++at) {
-            load(x, words[at]);
-            load(y, words[at] + lanes);
+        size_t at = 0;
+        for (; at < least / 8; ++at) {
+            first.inner(at, x);
+            second.inner(at, y);
             a.absorb(x);
             b.absorb(y);
         }
-        for (size_t at = least; at < most; ++at) {
+        for (; at < all_have; ++at) {
+            first.outer(at, x);
+            second.outer(at, y);
+            a.absorb(x);
+            b.absorb(y);
+        }
+        for (; at < some_have; ++at) {
             State next_a = a, next_b = b;
-            load(x, words[at]);
-            load(y, words[at] + lanes);
+            first.outer(at, x);
+            second.outer(at, y);
             next_a.absorb(x);
             next_b.absorb(y);
-            uint64_t goes_on[pair];
-            for (size_t lane = 0; lane < pair; ++lane) goes_on[lane] = at < counts[lane] ? UINT64_MAX : 0;
-            load(x, goes_on);
-            load(y, goes_on + lanes);
+            first.having(at, x);
+            second.having(at, y);
             a.take(next_a, x);
             b.take(next_b, y);
         }
@@ -181,7 +244,7 @@ struct Sip {
 template <typename Kernels>
 inline constexpr Sip sip_of = {&Kernels::two_words, &Kernels::wide, &Kernels::messages};
 
-// Of a width that the processor has: at most widest_lanes().
+// Of a width that the processor has: two lanes everywhere.
 inline const Sip& sip_in(size_t lanes) {
 #ifdef __x86_64__
     if (lanes == 8) return sip_of<Avx512Sip>;
@@ -190,9 +253,29 @@ inline const Sip& sip_in(size_t lanes) {
     return lanes == 2 ? sip_of<PairsSip> : sip_of<PlainSip>;
 }
 
-inline const Sip& widest_sip() {
-    static const Sip& widest = sip_in(widest_lanes());
-    return widest;
+// Nanoseconds for a few hundred integers, the best of some tries.
+inline int64_t time_of(const Sip& sip) {
+    constexpr size_t count = 512;
+    uint64_t words[count], out[count];
+    std::iota(words, words + count, 0);
+    int64_t best = INT64_MAX;
+    for (int turn = 0; turn < 5; ++turn) {
+        const auto start = std::chrono::steady_clock::now();
+        sip.two_words({words[0], out[0] = turn}, words, count, 0, 0, out);
+        best = std::min<int64_t>(best, (std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+}
+
+// On x86, wider is quicker. Elsewhere there are two lanes at most (NEON), and processors differ in whether that is
+// quicker than two words that rotate outside of vectors: the first use finds out. The bits are the same.
+inline const Sip& quickest_sip() {
+#ifdef __x86_64__
+    static const Sip& quickest = sip_in(widest_lanes());
+#else
+    static const Sip& quickest = time_of(sip_in(2)) < time_of(sip_in(1)) ? sip_in(2) : sip_in(1);
+#endif
+    return quickest;
 }
 
 }  // namespace sparsedp
