@@ -27,11 +27,11 @@ def growth(palette: Palette) -> Figure:
         above.plot(keys, found[name]["lookup"], "o-", color=colour, label=name)
         below.plot(keys, found[name]["build"], "o-", color=colour, label=name)
     above.plot(keys, found["tight-alp"]["gather"], "--", color=palette.limit, label="a random cache line")
-    above.set(title="One lookup of many, in one thread: ns", xscale="log", ylim=(0, None))
+    above.set(title="One lookup of many, in one thread: ns", xscale="log", ylim=(0, 35))
     below.set(title="A build, for each key, in two threads: ns", ylim=(0, None), xlabel="number of keys")
     below.set_xticks(keys, ["10⁴", "10⁵", "10⁶", "10⁷", "10⁸"])
-    for axes in (above, below):
+    for axes, place in ((above, "upper left"), (below, "upper right")):
         axes.minorticks_off()
-        axes.legend(loc="best")
+        axes.legend(loc=place)
         axes.grid()
     return figure
