@@ -195,10 +195,8 @@ class Query:
         # The key decides between equal hashes: anything else could depend on other users' rows.
         user_kind = str(dict(self.df.dtypes)[self.asked.user])
         digest = spark_digest_of(list(zip(("u", *k), (user_kind, *self.key_types), strict=True)))
-        placed = each.withColumn("digest", digest).withColumn("place", spark_order_of(functions.col("digest")))
-        # By a column: an expression would be computed again for both sides of every comparison.
-        order = Window.partitionBy("u").orderBy("place", *k)
-        return placed.withColumn("rank", functions.row_number().over(order))
+        order = Window.partitionBy("u").orderBy(spark_order_of(functions.col("digest")), *k)
+        return each.withColumn("digest", digest).withColumn("rank", functions.row_number().over(order))
 
     @property
     def _units(self) -> Column:
