@@ -191,9 +191,9 @@ def test_a_single_day_or_time_is_a_plain_argument() -> None:
 
 @pytest.mark.parametrize("unit", ["s", "ns"])
 def test_an_instant_is_listed_as_it_is_asked_for(unit: str) -> None:
-    times = pd.Series(["2024-01-01T10:00:00Z"] * 500).astype(f"datetime64[{unit}, UTC]")
+    times = pd.DataFrame({"at": ["2024-01-01T10:00:00Z"] * 500})
     options = {"epsilon": 2.0, "delta": 1e-6, "keep_keys": True}
-    counts = sparsedp.count(pd.DataFrame({"at": times}), key="at")
+    counts = sparsedp.count(times, key="at", key_type=f"timestamp[{unit}, UTC]")
     sparsedp.release(counts, **options).save("v.sparsedp")  # type: ignore[arg-type]
     (best,) = json.loads(run("top", "v.sparsedp", "--json").stdout)
     assert list(best) == ["at", "estimate"]
@@ -216,7 +216,7 @@ def test_columns_of_every_kind_are_named_as_they_are_asked_for() -> None:
         "raw": b"x",
         "low": "a\n",
     }
-    frame = pd.DataFrame([row] * 500)
+    frame = pd.DataFrame([row] * 500).astype({"instant": "datetime64[us, UTC]"})
     frame.to_parquet("t.parquet")
     options = [part for name in row for part in ("--key", name)]
     run("release", "t.parquet", *options, "--epsilon", 2, "--delta", "1e-6", "--keep-keys", "-q", "-o", "v.sparsedp")

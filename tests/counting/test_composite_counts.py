@@ -19,12 +19,14 @@ from pyarrow import dataset
 import sparsedp
 from locality import assert_local
 from sparsedp import InputError, ParameterError
+from sparsedp.counting.arrow_types import is_cut_to_microseconds
 from sparsedp.keys.kinds import UNITS
 
 pytestmark = pytest.mark.usefixtures("one_database")
 
 DAYS = [date(2024, 1, 1), date(2024, 1, 1), date(2024, 1, 2), date(1969, 12, 31)]
 TIMES = [datetime(2024, 1, 1, 10, 0, 0, 1), datetime(2024, 1, 1, 10), datetime(2024, 1, 2), datetime(1969, 12, 31, 23)]
+NANOSECONDS = pa.timestamp("ns", "Asia/Tokyo")
 EVENTS = pa.table(
     {
         "day": DAYS,
@@ -34,13 +36,14 @@ EVENTS = pa.table(
         "seconds": pa.array([time.replace(microsecond=0) for time in TIMES], pa.timestamp("s")),
         "instant": pa.array(TIMES, pa.timestamp("us", "UTC")),
         "ns": pa.array([1, -1, 999, 1000], pa.timestamp("ns")),
-        "ns_utc": pa.array([1, -1, 999, 1000], pa.timestamp("ns", "Asia/Tokyo")),
+        "ns_utc": pa.array([1, -1, 999, 1000], NANOSECONDS),
         "new": [True, False, True, True],
         "raw": [b"a", b"\xff", b"", b"a"],
         "small": pa.array([0, 255, 1, 2], pa.uint8()),
         "real": [0.5, 1.5, 2.5, 3.5],
     }
 )
+NS_UTC = [] if is_cut_to_microseconds(NANOSECONDS) else ["ns_utc"]
 
 
 def counted(source: object, **arguments: Any) -> dict[Any, int]:
@@ -72,14 +75,28 @@ def test_rows_are_counted_by_all_columns_of_the_key(name: str, tmp_path: Path) -
     assert counted(source, key="day") == {DAYS[0]: 2, DAYS[2]: 1, DAYS[3]: 1}
     assert counted(source, key=["page"]) == counted(source, key="page") == {"/": 2, "/é": 1, "": 1}
     assert set(counted(source, key="time")) == set(TIMES)
-    times = ["time", "seconds", "instant", "ns", "ns_utc", "small"]
+    times = ["time", "seconds", "instant", "ns", *NS_UTC, "small"]
     built = sparsedp.release(sparsedp.count(source, key=times), epsilon=1.0, nonzero=9)
     seconds = {"Arrow": "s", "relation": "s", "parquet": "us"}.get(name, "ms")  # Parquet and polars have no seconds
     assert [column.name for column in built.key_columns] == times
     assert [column.kind for column in built.key_columns] == [
         *("timestamp[us]", f"timestamp[{seconds}]", "timestamp[us, UTC]"),
-        *("timestamp[ns]", "timestamp[ns, UTC]", "integer"),
+        *("timestamp[ns]", *["timestamp[ns, UTC]" for _ in NS_UTC], "integer"),
     ]
+
+
+@pytest.mark.parametrize("name", ["Arrow", "parquet", "polars", "LazyFrame", "Dataset", "pandas"])
+def test_nanoseconds_that_the_database_would_cut_are_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB 1 reads them as microseconds, and those before 1970 as the next one."""
+    more = {"Dataset": dataset.dataset(EVENTS), "pandas": EVENTS.to_pandas()}
+    source = (sources(tmp_path) | more)[name]
+    monkeypatch.setattr(duckdb, "__version__", "1.5.6")
+    for arguments in ({"key": "ns_utc"}, {"key": ["ns_utc", "page"], "key_type": ["date", "text"]}):
+        with pytest.raises(InputError, match=r"column 'ns_utc' has nanoseconds with a time zone.*as_unit.*duckdb>=2"):
+            sparsedp.count(source, **arguments)
+    assert counted(source, key="page") == {"/": 2, "/é": 1, "": 1}
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -91,7 +108,7 @@ CUT: list[tuple[str, str, list[Any]]] = [
     ("instant", "timestamp[s, UTC]", [time.replace(microsecond=0, tzinfo=timezone.utc) for time in TIMES]),
     ("ns", "timestamp[us]", [datetime(1970, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999_999)]),
     ("ns", "date", [date(1970, 1, 1), date(1969, 12, 31)]),
-    ("ns_utc", "timestamp[s, UTC]", [EPOCH, EPOCH - timedelta(seconds=1)]),
+    *((column, "timestamp[s, UTC]", [EPOCH, EPOCH - timedelta(seconds=1)]) for column in NS_UTC),
     ("day", "text", [str(day) for day in DAYS]),
     ("new", "text", ["true", "false"]),
 ]  # fmt: skip
@@ -178,7 +195,8 @@ FAR: list[tuple[pa.DataType, int, str]] = [
     (pa.timestamp("s", "UTC"), 10**15, "as stored"),
     (pa.timestamp("ms", "UTC"), -(10**17), "date"),
     (pa.date64(), 86_400_000 << 33, "as stored"),  # which DuckDB would read as 1970-01-01
-    *((pa.timestamp(unit, zone), -(1 << 63), "as stored") for unit in UNITS for zone in (None, "UTC")),
+    *((pa.timestamp(unit), -(1 << 63), "as stored") for unit in UNITS),
+    *((pa.timestamp(unit, "UTC"), -(1 << 63), "as stored") for unit in ["s", "ms", "us", *["ns" for _ in NS_UTC]]),
 ]
 
 

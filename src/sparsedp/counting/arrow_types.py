@@ -14,9 +14,11 @@ _KNOWN = ("arrow.uuid", "arrow.bool8", "arrow.json", "arrow.opaque")  # DuckDB h
 _DAY_MS = 86_400_000
 
 
-def refuse_extensions(schema: Any, columns: Iterable[str]) -> None:
-    """`InputError` for a column of an extension type that DuckDB does not know: it would count what
-    is stored, such as the integers of a pandas Period.
+def refuse_misread(schema: Any, columns: Iterable[str]) -> None:
+    """`InputError` for a column of a type that DuckDB would misread whatever its rows are: an
+    extension type that it does not know, of which it would count what is stored, such as the
+    integers of a pandas Period; and nanoseconds with a time zone, which it cuts to microseconds
+    before version 2.
     """
     import pyarrow
 
@@ -29,6 +31,21 @@ def refuse_extensions(schema: Any, columns: Iterable[str]) -> None:
                 f"column {column!r} has the extension type {kind.extension_name}, which cannot be counted; cast it, "
                 "e.g. astype('string')"
             )
+        if is_cut_to_microseconds(kind):
+            raise InputError(
+                f"column {column!r} has nanoseconds with a time zone, which this version of DuckDB cuts to "
+                "microseconds; cast it to microseconds (in pandas with .dt.as_unit('us')), or install duckdb>=2, "
+                "which needs Python 3.11"
+            )
+
+
+def is_cut_to_microseconds(kind: Any) -> bool:
+    """Whether this is a type of nanoseconds that the installed DuckDB has no type for."""
+    import duckdb
+    from pyarrow import types
+
+    is_old = int(duckdb.__version__.split(".")[0]) < 2
+    return is_old and types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is not None
 
 
 def narrowed(schema: Any, columns: Iterable[str]) -> dict[str, int]:
@@ -68,8 +85,9 @@ def in_range(batches: Iterable[Any], limits: dict[str, int], rows: int = 0) -> I
 
 
 def check_parquet(files: Iterable[str], columns: Iterable[str]) -> None:
-    """`InputError` with the first row of Parquet files whose time in milliseconds does not fit the
-    microseconds in which DuckDB reads it. Only files whose statistics do not exclude it are read.
+    """`InputError` for columns of times in Parquet files that DuckDB would misread, with the first row
+    whose milliseconds do not fit the microseconds in which DuckDB reads them. Only files whose
+    statistics do not exclude such rows are read.
     """
     import pyarrow
     from pyarrow import parquet, types
@@ -79,6 +97,7 @@ def check_parquet(files: Iterable[str], columns: Iterable[str]) -> None:
         try:
             with open(file, "rb") as raw, parquet.ParquetFile(raw) as opened:  # a name is not an address
                 schema = opened.schema_arrow
+                refuse_misread(schema, [column for column in columns if column in schema.names])
                 timed = {
                     column: most
                     for column in columns
@@ -115,7 +134,7 @@ def check(table: Any, columns: Iterable[str]) -> None:
     import pyarrow
 
     columns = list(dict.fromkeys(columns))
-    refuse_extensions(table.schema, columns)
+    refuse_misread(table.schema, columns)
     limits = narrowed(table.schema, columns)
     if not limits:
         return

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import InputError
 from ..keys.arrow import column_names, errors_of_polars, read
 from ..keys.containers import has, is_a, is_scanner
-from .arrow_types import check, in_range, narrowed, refuse_extensions
+from .arrow_types import check, in_range, narrowed, refuse_misread
 from .scans import Scan, StreamedScan, check_columns, checked
 
 
@@ -31,7 +31,7 @@ def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: l
         check(table, columns)
         connection.register("events", table)
         return checked(connection, "events", columns)
-    refuse_extensions(empty.schema, columns)
+    refuse_misread(empty.schema, columns)
     limits = narrowed(empty.schema, columns)
 
     def pieces() -> Iterator[Any]:

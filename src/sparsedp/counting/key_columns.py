@@ -35,7 +35,7 @@ _TIMESTAMPS: dict[str, tuple[ColumnKind, str]] = {
     "TIMESTAMP_S": ("timestamp[s]", "epoch_ms({}) // 1000"),
     "TIMESTAMP_MS": ("timestamp[ms]", "epoch_ms({})"),
     "TIMESTAMP": ("timestamp[us]", "epoch_us({})"),
-    "TIMESTAMP_NS": ("timestamp[ns]", "epoch_ns({})"),
+    "TIMESTAMP_NS": ("timestamp[ns]", "CASE WHEN isfinite({0}) THEN epoch_ns({0}) END"),  # a number before DuckDB 2
     "TIMESTAMP WITH TIME ZONE": ("timestamp[us, UTC]", "epoch_us({})"),
     "TIMESTAMPTZ_NS": ("timestamp[ns, UTC]", "epoch_ns({})"),
 }
