@@ -72,7 +72,7 @@ class Shares:
 
 @contextmanager
 def rows_by_part(
-    query: Any, space: KeySpace, partition: Partition, kept: bool, named: bool = False
+    query: Any, space: KeySpace, partition: Partition, kept: bool, named: bool = False, tasks: int | None = None
 ) -> Iterator[Shares]:
     """What `spark_rows.rows_by_part` gives, of the counts of DuckDB."""
     counts = query.df.counts

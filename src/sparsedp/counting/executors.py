@@ -68,7 +68,7 @@ def _probe(session: SparkSession) -> dict[str, Any]:
 
     probe = functions.udf(versions, "string", useArrow=False)
     try:
-        (row,) = session.range(1).select(probe("id")).collect()
+        (row,) = session.range(0, 1, 1, 1).select(probe("id")).collect()
     except Exception as error:  # Spark has many classes, which differ between classic and Connect
         if any(words in str(error) for words in _WRONG_PYTHON):
             raise _unfit("the executors' Python cannot be run, or its version is not the driver's") from error

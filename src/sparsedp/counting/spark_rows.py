@@ -138,25 +138,27 @@ class Query:
                 faults[f"column {self.asked.value!r} is negative (pass signed=True to allow it)"] = value < 0
         return faults
 
-    def refuse_bad_rows(self, domain: int | None = None, named: bool = False) -> None:
-        """`InputError` with the number of bad rows, if there are any. This takes one scan, or none
-        if no row can be.
+    def refuse_bad_rows(self, domain: int | None = None, named: bool = False) -> int | None:
+        """`InputError` with the number of bad rows, if there are any; else the number of rows. This
+        takes one scan, or none if no row can be bad, and then nothing is known (None).
         """
         from pyspark.sql import functions
 
         faults = self.wrong_rows(domain, named)
         if not faults:
-            return
+            return None
         counts = [functions.count(functions.when(fault, 1)).alias(f"n{at}") for at, fault in enumerate(faults.values())]
-        (row,) = self.df.agg(*counts).collect()
+        (row,) = self.df.agg(functions.count(functions.lit(1)).alias("rows"), *counts).collect()
+        rows, *numbers = row
         found = [
             f"{text} in {number} row{'s' if number > 1 else ''}"
-            for text, number in zip(faults, row, strict=True)
+            for text, number in zip(faults, numbers, strict=True)
             if number
         ]
         if found:
             fix = "fix them or pass nulls='drop'" if any(" is null" in text for text in found) else "fix the table"
             raise InputError(f"{'; '.join(found)}; {fix}")
+        return int(rows)
 
     def pairs(self) -> DataFrame:
         """The columns of keys and bounded contributions (k0, k1, …, n): one shuffle by user."""
@@ -235,10 +237,10 @@ def _broken_text(text: Column) -> Column:
 
 @contextmanager
 def rows_by_part(
-    query: Query, space: KeySpace, partition: Partition, kept: bool, named: bool = False
+    query: Query, space: KeySpace, partition: Partition, kept: bool, named: bool = False, tasks: int | None = None
 ) -> Iterator[DataFrame]:
-    """Rows (part, id, n), or (part, key, n) if keys will be named, grouped by part; cached in the
-    cluster if they are needed twice.
+    """Rows (part, id, n), or (part, key, n) if keys will be named, whole parts together; cached in
+    the cluster if they are needed twice. There are this many tasks for all parts, or one for each.
     """
     from pyspark.sql import functions
 
@@ -258,7 +260,11 @@ def rows_by_part(
     every = session.range(partition.parts).select(
         functions.col("id").cast("int").alias("part"), none.cast(kind).alias(what), none.cast("bigint").alias("n")
     )
-    shares = rows.unionByName(every).repartition(partition.parts, "part")
+    together, tasks = rows.unionByName(every), tasks or partition.parts
+    if hasattr(together, "repartitionById"):
+        shares = together.repartitionById(tasks, "part")
+    else:  # before Spark 4.1, by hash: some tasks have several parts, and others none
+        shares = together.repartition(tasks, "part")
     if not kept:
         yield shares
         return

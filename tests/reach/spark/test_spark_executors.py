@@ -12,7 +12,7 @@ import pyspark
 import pytest
 
 import sparsedp.spark
-from sparsedp import KeyTypeError, MissingDependencyError
+from sparsedp import InputError, KeyTypeError, MissingDependencyError
 from sparsedp.counting import executors
 
 
@@ -51,6 +51,21 @@ def test_the_executors_python_is_asked_before_the_rows(spark: Any, monkeypatch: 
     )
     with pytest.raises(MissingDependencyError, match=r"/elsewhere/python, has sparsedp 0\.0\.1, the driver's"):
         executors.check_executors(spark)
+
+
+@pytest.mark.usefixtures("unasked")
+def test_what_is_wrong_with_executors_is_said_before_what_is_wrong_with_rows(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = spark.sql("SELECT if(id = 3, null, 'a') AS page FROM range(9)")
+    asked: dict[str, Any] = {"key": "page", "epsilon": 1.0, "nonzero": 100, "parts": 2, "path": tmp_path / "out"}
+    with pytest.raises(InputError, match="column 'page' is null in 1 row"):
+        sparsedp.spark.release(df, **asked)
+    monkeypatch.setattr(executors, "_FIT", WeakSet())
+    monkeypatch.setattr(executors, "_probe", lambda session: {"python": "p", "pyarrow": None, "sparsedp": "1"})
+    with pytest.raises(MissingDependencyError, match="pyarrow cannot be imported"):
+        sparsedp.spark.release(df, **asked)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("unasked")

@@ -94,7 +94,7 @@ def test_no_key_travels_to_a_part_unless_it_will_be_named(df: Any) -> None:
         with rows_by_part(query, SPACE, Partition(PARTS, True), kept=False, named=named) as shares:
             plan = shares._jdf.queryExecution().executedPlan().toString()
         assert shares.columns == columns
-        assert plan.count("Exchange hashpartitioning") == 2
+        assert plan.count("Exchange") == 2
 
 
 def test_frequent_keys_are_summed_before_they_travel_with_their_names(spark: Any) -> None:

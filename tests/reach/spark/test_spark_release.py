@@ -144,7 +144,36 @@ def test_there_are_two_shuffles(df: Any) -> None:
             lambda batches: batches, "part int, id bigint, n bigint"
         )
         plan = ordered._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("Exchange hashpartitioning") == 2
+    assert plan.count("Exchange") == 2
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_small_parts_share_tasks_and_stay_whole(df: Any, newer: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Catches a part in two tasks, parts that are lost, and parts that crowd into one task.
+    parts, tasks = 16, 3
+
+    def listed(batches: Any) -> Any:
+        import pyarrow as pa
+
+        found = sorted({part for batch in batches for part in batch.column(0).to_pylist()})
+        yield pa.RecordBatch.from_pydict({"parts": pa.array([found], pa.list_(pa.int32()))})
+
+    if not newer:  # as before Spark 4.1
+        monkeypatch.delattr(type(df), "repartitionById", raising=False)
+        monkeypatch.delattr(pyspark.sql.DataFrame, "repartitionById", raising=False)
+    query = Query.create(df, Counting("url", "user", None, 5, 1))
+    with rows_by_part(query, KeySpace(1 << 64, (1, 2)), Partition(parts, True), False, tasks=tasks) as shares:
+        assert shares.rdd.getNumPartitions() == tasks
+        groups = [row["parts"] for row in shares.mapInArrow(listed, "parts array<int>").collect()]
+    assert sorted(part for group in groups for part in group) == list(range(parts))
+    if newer:
+        assert sorted(map(len, groups)) == [5, 5, 6]
+
+
+def test_parts_have_tasks_of_their_own_if_they_are_large() -> None:
+    small, large = (sparsedp.plan(1.0, nonzero=size, parts=16) for size in (1000, 10**8))
+    assert [building._tasks(rows, small) for rows in (0, 1000, 10**6, 10**8)] == [1, 1, 4, 16]
+    assert building._tasks(0, large) == 16
 
 
 def test_the_hash_of_a_pair_is_computed_once(df: Any) -> None:

@@ -17,6 +17,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ...mechanisms import MechanismOptions
 
 DEFAULT_PARTS = 16
+_ROWS_OF_TASK, _BYTES_OF_TASK = 1 << 18, 1 << 22
 
 
 def release(
@@ -114,9 +116,8 @@ def release(
     elif account is not None:
         check_affordable(account, drafted.problem.epsilon, drafted.problem.delta, drafted.event)
     own_domain = None if drafted.problem.hashed else drafted.problem.domain
-    check_executors(df.sparkSession)
     named = drafted.problem.keep_keys
-    query.refuse_bad_rows(own_domain, named)
+    rows = _checked_rows(query, own_domain, named)
     if budget is not None:
         chosen = suggested(spark_habits(query), budget, noises, account)
         query, drafted = _asked(df, asked | {"max_keys_per_user": chosen.max_keys_per_user})
@@ -127,7 +128,8 @@ def release(
     problem, event = drafted.problem, None if account is None else drafted.event
     with spending(account, problem.epsilon, problem.delta, drafted.label, event):
         partition = drafted.draw_partition(randomness)
-        with rows_by_part(query, space, partition, drafted.sizing is not None, named) as shares:
+        tasks = None if rows is None else _tasks(rows, drafted.plan)
+        with rows_by_part(query, space, partition, drafted.sizing is not None, named, tasks) as shares:
             cluster = _Cluster(shares, query.asked.unit, parts, space if named else None)
             plan, work = planned(drafted, randomness, partition, cluster.sizes)
             _publish(cluster, plan, work, space, target, randomness.reproducible)
@@ -177,6 +179,26 @@ def _asked(df: DataFrame, arguments: dict[str, Any]) -> tuple[Query, Draft]:
             f"with domain= keys must be integers, and column {query.asked.keys[0]!r} has {query.key_types[0]} values"
         )
     return query, draft(request)
+
+
+def _checked_rows(query: Query, domain: int | None, named: bool) -> int | None:
+    """The number of rows, unless no row can be bad, after the checks of executors and rows.
+
+    Both run at once: the check of executors waits for the first of their Pythons to start.
+    """
+    with ThreadPoolExecutor(1) as beside:
+        fit = beside.submit(check_executors, query.df.sparkSession)
+        try:
+            return query.refuse_bad_rows(domain, named)
+        finally:
+            fit.result()  # its error comes first
+
+
+def _tasks(rows: int, plan: Plan) -> int:
+    """How many tasks build the parts. A task of Python takes a tenth of a second even if it does
+    nothing, so small parts share one; what they become is the same.
+    """
+    return min(plan.problem.parts, 1 + rows // _ROWS_OF_TASK + (plan.nbytes or 0) // _BYTES_OF_TASK)
 
 
 @dataclass(frozen=True)
