@@ -18,7 +18,7 @@ ifneq ($(if $(MADE),$(origin PYTHON)),file)
 MADE := $(VENV)/.python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 endif
 
-.PHONY: setup demo test test-local test-spark audit promises lint docs figures tutorials fuzz fuzz-native fuzz-arm sanitize bench report dist check-dist clean
+.PHONY: setup demo test test-local test-spark audit promises lint docs figures quotes tutorials fuzz fuzz-native fuzz-arm sanitize bench report dist check-dist clean
 
 setup: $(DEV)
 
@@ -86,6 +86,10 @@ docs: $(DOCS)
 # The figures that code draws; a test says when they are out of date.
 figures: setup
 	$(BIN)/python docs/making/figures.py
+
+# What the pages quote of the newest runs of sparsedp reproduce --peers --out report, and of make bench.
+quotes: setup
+	$(BIN)/python docs/making/quoted.py
 
 # The notebooks, with what their cells show.
 tutorials: setup

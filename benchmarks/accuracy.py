@@ -1,6 +1,6 @@
 """`python -m benchmarks.accuracy`: errors, sizes, intervals and predictions of `tight-alp`, next to
 the paper's mechanisms and to the limit, and whether the targets are reached. Tables on stdout, or
-`--json`.
+`--json`; all figures in a JSON file.
 
 Workload: 100 000 keys with counts max(1, round(2·10⁵ / rank^1.05)) and as many absent keys, public
 k. All randomness is reproducible, for tests only. Exit code 1 if a target is missed.
@@ -17,6 +17,7 @@ import timeit
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -305,20 +306,47 @@ def targets(rows: Rows, worst: dict[str, Figures], predicted: dict[str, Figures]
     return found
 
 
-def print_table(title: str, lines: Mapping[str, Mapping[str, float | str]], digits: int = 2) -> None:
+def table(title: str, lines: Mapping[str, Mapping[str, float | str]], digits: int = 2) -> str:
     """A line for each label; the columns are those of the first."""
     names = list(next(iter(lines.values())))
-    print("\n" + f"{title:42}" + "".join(f"{name:>10}" for name in names))
+    found = [f"{title:42}" + "".join(f"{name:>10}" for name in names)]
     for label, line in lines.items():
         cells = [line.get(name, "–") for name in names]
         texts = [f"{cell:.{digits}f}" if isinstance(cell, float) else str(cell) for cell in cells]
-        print(f"{label:42}" + "".join(f"{text:>10}" for text in texts))
+        found.append(f"{label:42}" + "".join(f"{text:>10}" for text in texts))
+    return "\n".join(found)
+
+
+def tables(seeds: int, rows: Rows, worst: Any, predicted: Any, goals: Sequence[Target]) -> str:
+    """Everything that was measured, as text."""
+    judged = {
+        goal.name: {
+            "target": goal.limit,
+            "measured": goal.measured,
+            "": "reached" if goal.reached else "MISSED",
+            "default": goal.default,
+        }
+        for goal in goals
+    }
+    sized = {label: {**row["error"], **row["bits"]} for label, row in rows.items()}
+    return "\n\n".join(
+        [
+            f"{KEYS} keys, counts max(1, round(2e5 / rank^1.05)), total ε = 1 unless said, mean over {seeds} seeds",
+            table("mean absolute error; bits per non-zero key", sized),
+            table("coverage of 95 % intervals", {label: row["coverage"] for label, row in rows.items()}, digits=3),
+            table("median width of 95 % intervals", {label: row["width"] for label, row in rows.items()}, digits=1),
+            table("worst case: counts uniform in 0..2T", worst),
+            table("plan.error(x) and the error measured", predicted, digits=3),
+            table(f"targets, judged on {ROOMY.name}", judged, digits=3),
+        ]
+    )
 
 
 def main() -> None:
     """Measure everything, print it, and judge it."""
     parser = argparse.ArgumentParser(prog="benchmarks.accuracy", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--out", type=Path, default=Path("build/accuracy.json"), help="the JSON file (%(default)s)")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="releases to average over (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="one seed, and only the main workload at ε = 1")
     arguments = parser.parse_args()
@@ -329,28 +357,20 @@ def main() -> None:
     predicted = predictions(max(seeds, PROBE_SEEDS))
     goals = targets(rows, worst, predicted)
     say(f"{time.perf_counter() - start:.0f} seconds")
-    if arguments.json:
-        verdicts = [{**asdict(goal), "reached": goal.reached} for goal in goals]
-        report = {"seeds": seeds, "rows": rows, "worst_case": worst, "predictions": predicted, "targets": verdicts}
-        print(json.dumps(report, indent=2, ensure_ascii=False))
-    else:
-        print(f"{KEYS} keys, counts max(1, round(2e5 / rank^1.05)), total ε = 1 unless said, mean over {seeds} seeds")
-        sized = {label: {**row["error"], **row["bits"]} for label, row in rows.items()}
-        print_table("mean absolute error; bits per non-zero key", sized)
-        print_table("coverage of 95 % intervals", {label: row["coverage"] for label, row in rows.items()}, digits=3)
-        print_table("median width of 95 % intervals", {label: row["width"] for label, row in rows.items()}, digits=1)
-        print_table("worst case: counts uniform in 0..2T", worst)
-        print_table("plan.error(x) and the error measured", predicted, digits=3)
-        judged = {
-            goal.name: {
-                "target": goal.limit,
-                "measured": goal.measured,
-                "": "reached" if goal.reached else "MISSED",
-                "default": goal.default,
-            }
-            for goal in goals
-        }
-        print_table(f"targets, judged on {ROOMY.name}", judged, digits=3)
+    text = tables(seeds, rows, worst, predicted, goals)
+    report = {
+        "sparsedp": sparsedp.__version__,
+        "seeds": seeds,
+        "rows": rows,
+        "worst_case": worst,
+        "predictions": predicted,
+        "targets": [{**asdict(goal), "reached": goal.reached} for goal in goals],
+        "tables": text,
+    }
+    whole = json.dumps(report, indent=2, ensure_ascii=False)
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(whole + "\n", encoding="utf-8")
+    print(whole if arguments.json else text)
     sys.exit(0 if all(goal.reached for goal in goals) else 1)
 
 
