@@ -192,8 +192,6 @@ class Posterior:
 class FittedDecoder(Decoder):
     """Answers for patterns."""
 
-    rate: float = 1.0  # of the noise
-
     @cached_property
     def _posterior_of_keys(self) -> Posterior:
         return Posterior(self.grid, self.likelihood * self.unstored[:, None], self.fitted, self.rate)

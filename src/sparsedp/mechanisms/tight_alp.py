@@ -276,7 +276,10 @@ class TightAlpPlan(DivisiblePlan):
 
     def _decoder(self, points: int) -> Decoder:
         grid = decoding_grid(self.problem, self.stage, points)
-        return Decoder(self.blocks.ladder, self.loads, grid, not_stored(self.stage, grid))
+        rate, upper = float(self.stage.noise.rate), self.problem.upper_cells
+        largest = math.inf if upper is None else max(1.0, upper)
+        unstored = not_stored(self.stage, grid)
+        return Decoder(self.blocks.ladder, self.loads, grid, unstored, rate=rate, largest=largest)
 
     @cached_property
     def game(self) -> Game:

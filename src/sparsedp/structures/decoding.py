@@ -14,6 +14,7 @@ which is information too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import overload
@@ -96,6 +97,8 @@ class Decoder:
     grid: npt.NDArray[np.int64]
     unstored: Floats  # P[not stored | count], for each count of the grid
     fitted: Floats = field(default_factory=lambda: np.empty(0))  # weights of the counts of the grid, if fitted
+    rate: float = math.inf  # of the noise: above the grid, "not stored" becomes rarer by e^(-rate) with each count
+    largest: float = math.inf  # of all counts, if that is public
 
     @cached_property
     def likelihood(self) -> Floats:
@@ -144,7 +147,9 @@ class Decoder:
         posterior mean under the flat prior and below all values that are stored; this covers every
         count with the requested confidence, not only on average. The stored values of a count have
         their share of its failures, so its patterns have the rest: a law of patterns alone would
-        miss counts near the threshold too often.
+        miss counts near the threshold too often. Counts between those of the grid, or above it, are
+        rejected by no pattern that the exact law would not reject: patterns rise with the count, and
+        above the grid only "not stored" becomes rarer.
         """
         statistic = self.estimates("mean", "flat")
         order = np.argsort(statistic, kind="stable")
@@ -153,7 +158,12 @@ class Decoder:
         at_most = np.cumsum(law, axis=1)
         accepted = (at_most > failure / 2) & (at_most - law < 1 - failure / 2)
         low = self.grid[np.argmax(accepted, axis=0)]
-        high = self.grid[len(self.grid) - 1 - np.argmax(accepted[::-1], axis=0)]
+        high = self.grid[len(self.grid) - 1 - np.argmax(accepted[::-1], axis=0)].astype(np.float64)
+        between = self.grid[-1] - self.grid[-2] - 1 if len(self.grid) > 1 else 0
+        low, high = np.maximum(low - between, 0), high + between
+        at_top = accepted[-1]
+        high[at_top] += np.ceil(np.log(at_most[-1, at_top] * 2 / failure) / self.rate)
+        high = np.minimum(high, self.largest)
         nothing = ~accepted.any(axis=0)  # a pattern too rare for every count: keep its posterior mean
         means = statistic[order][first]
         low, high = (np.where(nothing, means, bound) for bound in (low, high))
