@@ -56,8 +56,8 @@ SENTENCES = {
     "docs/mechanisms/tight-alp.md": ["one cache line of the array, {tight-alp lookup|whole} ns in a batch"],
     "docs/mechanisms/retrieval.md": ["random reads per lookup, {retrieval lookup|whole} ns in a batch"],
     "docs/reproduction.md": [
-        "`tight-alp` has {tight-alp by dense|tenths} times the error of noise on every key, and the paper's mechanism "
-        "(`threshold-alp`) has {threshold-alp by dense|whole} times",
+        "`tight-alp` has {tight-alp by dense|tenths} times the error of noise on every key (here not cut at 0), and "
+        "the paper's mechanism (`threshold-alp`) has {threshold-alp by dense|whole} times",
         "*OpenDP's ALP has {OpenDP ALP by tight-alp|whole} times the error of `tight-alp`",
         "All {numbers|whole} numbers agree within their statistical error",
         "*Real data, all {words keys|whole} pairs of words in Python's standard library: `tight-alp` has an error of "
