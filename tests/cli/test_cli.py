@@ -196,6 +196,22 @@ def test_an_output_that_exists_is_kept_unless_forced(visits: Path) -> None:
     run("verify", "v.sparsedp")
 
 
+@pytest.mark.parametrize("output", ["visits.parquet", "./visits.parquet", "link", "budget.db", "pipe"])
+def test_force_does_not_replace_what_a_release_is_made_from_or_what_is_no_file(visits: Path, output: str) -> None:
+    # Catches a log or a ledger, with all that was ever spent, that becomes a release.
+    run("ledger", "create", "budget.db", "--epsilon", "9")
+    Path("link").symlink_to("visits.parquet")
+    os.mkfifo("pipe")
+    before = {name: Path(name).read_bytes() for name in ("visits.parquet", "budget.db")}
+    for source in ("visits.parquet", "vis*.parquet"):
+        asked = ("release", source, *RELEASE[2:], "--ledger", "budget.db", "-o", output, "--force")
+        message = "is a device or pipe" if output == "pipe" else "is read for this release, which would replace it"
+        assert message in run(*asked, code=2).stderr
+    assert {name: Path(name).read_bytes() for name in before} == before
+    assert Path("link").is_symlink()
+    assert Path("pipe").is_fifo()
+
+
 def test_damaged_files_end_with_1(visits: Path) -> None:
     run(*RELEASE, "-o", "v.sparsedp")
     content = bytearray(Path("v.sparsedp").read_bytes())

@@ -297,3 +297,18 @@ def test_every_class_of_a_plan_says_what_is_wrong_with_one_from_a_file(mechanism
     # have nothing to say beyond what their parts do.
     for one in reachable(MECHANISMS[mechanism], set()) - {Passing}:
         assert issubclass(one, Plan) or "faults" in one.__dict__, one
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    # Catches a device that becomes a file, for everybody.
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="is a device or pipe; name a file"):
+        make("tight-alp").save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_release_does_not_replace_its_ledger(tmp_path: Path) -> None:
+    ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1.0)
+    with pytest.raises(FileExistsError, match="is read for this release, which would replace it"):
+        sparsedp.release({"a": 1}, epsilon=1.0, nonzero=10, ledger=ledger, path=tmp_path / "budget.db")
+    assert ledger.datasets()[0].left_epsilon == 1.0

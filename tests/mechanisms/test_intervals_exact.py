@@ -21,7 +21,7 @@ def missed(plan: TightAlpPlan, failure: float, low: Any, high: Any, largest: int
     law = replace(plan.decoder, grid=counts, unstored=unstored).likelihood
     outside = (counts[:, None] < low) | (high < counts[:, None])
     by_pattern = unstored * (law * outside).sum(axis=1)
-    # Stored, and the noise is larger than the interval says; small counts are stored by large noise only.
+    # Stored, and the noise is larger than the interval says.
     radius, ratio = noise.exceeded_with(failure), np.exp(-float(noise.rate))
     above = ratio ** np.maximum(radius + 1, threshold - counts) / (1 + ratio)
     below = (ratio ** (radius + 1) - ratio ** np.maximum(radius + 1, counts - threshold + 1)) / (1 + ratio)
@@ -31,12 +31,18 @@ def missed(plan: TightAlpPlan, failure: float, low: Any, high: Any, largest: int
 @pytest.mark.parametrize("failure", [0.2, 0.05, 1e-3, 1e-4, 1e-6])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"sensitivity": 20}, {"sensitivity": 95}, {"sensitivity": 20, "upper": 800}, {"sensitivity": 20, "upper": 300}],
+    [
+        {},
+        {"sensitivity": 20},
+        {"sensitivity": 95},
+        {"sensitivity": 20, "upper": 800},
+        {"sensitivity": 20, "upper": 300},
+    ],
     ids=str,
 )
 def test_intervals_cover_every_count(options: dict[str, Any], failure: float) -> None:
-    # Catches intervals that end where decoding does, a few noise scales above the threshold: there, 1 count in 900
-    # is not stored. And, with many keys per user, counts that decoding leaves out.
+    # Catches intervals that end where decoding does, a few noise scales above the threshold: there,
+    # 1 count in 900 is not stored. And, with many keys per user, counts that decoding leaves out.
     plan = sparsedp.plan(1.0, nonzero=100_000, mechanism="tight-alp", **options)
     assert isinstance(plan, TightAlpPlan)
     low, high = plan.intervals(failure, plan.balanced)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -124,9 +126,10 @@ def release(
     from ..planning.drafts import draft
     from ..planning.request import Request
     from ..privacy.events import DECIDES
+    from ..releasing.room import check_room
     from .budget import accounting_of, check_budget, open_ledger
 
-    _check_output(output, force, parts)
+    _check_output(output, force, parts, [source] if ledger is None else [source, ledger])
     account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
     budget = None
     if max_keys_per_user == AUTO:
@@ -140,6 +143,7 @@ def release(
         check_user(counting)
     options = {"options": mechanism_options(option)}
     drafted = draft(Request.of(asked | counting.bounds | options))
+    check_room(drafted.ready, output)
     if account is not None and budget is None:
         check_budget(account, drafted.problem.epsilon, drafted.problem.delta, drafted.event)
     elif account is not None and budget is not None:
@@ -162,12 +166,15 @@ def release(
     _release(source, counting, drafted, account, output, json, quiet)
 
 
-def _check_output(output: Path, force: bool, parts: int) -> None:
+def _check_output(output: Path, force: bool, parts: int, read: Sequence[str | Path]) -> None:
     """Refuse the output for every reason that can be known before the work."""
-    from ..format.container import check_writable
+    from ..format.container import check_replaceable, check_writable
+    from ..format.files import check_unread
 
-    if output.is_dir() and parts == 1:
-        raise FileExistsError(f"{output} is a directory; name a file")
+    if parts == 1:
+        check_replaceable(output)
+        for name in map(str, read):
+            check_unread(output, [name] if os.path.exists(name) else glob.iglob(name, recursive=True))
     if output.exists() and parts > 1:
         # One directory cannot replace another in a single step, and deleting its contents is not
         # ours to do.

@@ -300,6 +300,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     exception.
     """
     temporary = hidden_beside(path)
+    check_replaceable(path)
     with naming(path):
         # An interrupt may come between any two steps, so the file is created inside the block that
         # removes it.
@@ -317,8 +318,16 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             raise
 
 
+def check_replaceable(path: Path) -> None:
+    """`FileExistsError` for what is there and is no file: a device would become one."""
+    if path.exists() and not path.is_file():
+        what = "a directory" if path.is_dir() else "a device or pipe"
+        raise FileExistsError(f"{path} is {what}; name a file")
+
+
 def check_writable(path: Path) -> None:
     """`OSError` unless a file can be created where `replacing` would create one."""
+    check_replaceable(path)
     probe = hidden_beside(path)
     with naming(path):
         try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -67,13 +67,22 @@ def save(contents: Contents, path: Path) -> None:
         _write_header(directory, contents, digests)
 
 
-def check_new(path: Path, parts: int) -> None:
-    """`OSError` unless a release can be written there; checked before anything is spent on it."""
+def check_new(path: Path, parts: int, read: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """`OSError` unless a release can be written there, and would not replace one of the files that it
+    is made from; checked before anything is spent on it.
+    """
+    check_unread(path, read)
     if path.is_dir() or (parts > 1 and path.exists()):
         raise FileExistsError(f"{path} exists; a release of several parts needs a new directory")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no directory {path.absolute().parent} to write {path.name} into")
     check_writable(path)
+
+
+def check_unread(path: Path, read: Iterable[str | os.PathLike[str]]) -> None:
+    """`FileExistsError` if the path is one of these files."""
+    if any(path.exists() and os.path.exists(file) and os.path.samefile(path, file) for file in read):
+        raise FileExistsError(f"{path} is read for this release, which would replace it; name another file")
 
 
 @contextmanager

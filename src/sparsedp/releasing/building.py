@@ -27,6 +27,7 @@ from .cells import NamedSums, Rows, Sums, distinct_rows
 from .inputs import CountsLike, Pairs, check_key_type, check_row, key_ids, read_pairs
 from .parts import PartWork, planned
 from .published import Release, load
+from .room import check_room
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -139,9 +140,10 @@ def publish(
     """Read the data, debit the account, build the release, and write it if there is a path."""
     problem, event = drafted.problem, None if account is None else drafted.event
     check_affordable(account, problem.epsilon, problem.delta, event)
+    check_room(drafted.ready, path)
     data = _Data.read(counts, kinds, drafted)
     if path is not None:
-        check_new(path, problem.parts)
+        check_new(path, problem.parts, [] if account is None else [account.ledger.path])
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
     # spent.
     with spending(account, problem.epsilon, problem.delta, drafted.label, event, stacklevel=5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import venv
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 import sparsedp.spark
 from sparsedp import InputError, KeyTypeError, MissingDependencyError
 from sparsedp.counting import executors
+from sparsedp.counting.spark_rows import Query
 
 
 @pytest.fixture
@@ -66,6 +68,43 @@ def test_what_is_wrong_with_executors_is_said_before_what_is_wrong_with_rows(
     with pytest.raises(MissingDependencyError, match="pyarrow cannot be imported"):
         sparsedp.spark.release(df, **asked)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("unasked")
+def test_nobody_waits_for_the_rows_if_executors_are_unfit(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answered = threading.Event(), threading.Event()
+
+    def endless(*_: Any) -> None:
+        asked.set()
+        answered.wait()
+
+    monkeypatch.setattr(Query, "refuse_bad_rows", endless)
+    monkeypatch.setattr(executors, "_probe", lambda session: {"python": "p", "pyarrow": None, "sparsedp": "1"})
+    try:
+        with pytest.raises(MissingDependencyError, match="pyarrow cannot be imported"):
+            sparsedp.spark.release(spark.range(9), key="id", epsilon=1.0, nonzero=9, parts=2, path=tmp_path / "out")
+        assert asked.wait()
+    finally:
+        answered.set()
+
+
+@pytest.mark.usefixtures("unasked")
+def test_the_checks_are_in_the_group_of_jobs_of_the_caller(spark: Any, tmp_path: Path) -> None:
+    # Catches checks that cancelJobGroup does not end, and that have another pool of the scheduler.
+    context = spark.sparkContext
+    outside = set(context.statusTracker().getJobIdsForGroup(None))
+    df = spark.sql("SELECT if(id = 3, null, 'a') AS page FROM range(9)")
+    context.setJobGroup("a release", "checks")
+    try:
+        with pytest.raises(InputError, match="column 'page' is null in 1 row"):
+            sparsedp.spark.release(df, key="page", epsilon=1.0, nonzero=9, parts=2, path=tmp_path / "out")
+    finally:
+        for name in ("spark.jobGroup.id", "spark.job.description"):
+            context.setLocalProperty(name, None)
+    assert len(context.statusTracker().getJobIdsForGroup("a release")) >= 2
+    assert set(context.statusTracker().getJobIdsForGroup(None)) == outside
 
 
 @pytest.mark.usefixtures("unasked")

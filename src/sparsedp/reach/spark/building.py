@@ -17,7 +17,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -109,8 +109,8 @@ def release(
     query, drafted = _asked(df, asked)
     noises = [] if budget is None else predicted_noises(query.asked, budget, {"mechanism": mechanism, "noise": noise})
     target, parts = Path(path).absolute(), drafted.problem.parts
-    files.check_new(target, parts)
     account = None if ledger is None else account_of(ledger, dataset)
+    files.check_new(target, parts)
     if budget is not None:
         check_choice(account, budget)
     elif account is not None:
@@ -184,14 +184,23 @@ def _asked(df: DataFrame, arguments: dict[str, Any]) -> tuple[Query, Draft]:
 def _checked_rows(query: Query, domain: int | None, named: bool) -> int | None:
     """The number of rows, unless no row can be bad, after the checks of executors and rows.
 
-    Both run at once: the check of executors waits for the first of their Pythons to start.
+    Both run at once, because the first of the executors' Pythons takes seconds to start. If they
+    are unfit, nobody waits for the rows.
     """
-    with ThreadPoolExecutor(1) as beside:
-        fit = beside.submit(check_executors, query.df.sparkSession)
+    from pyspark import InheritableThread
+
+    counted: Future[int | None] = Future()
+
+    def count() -> None:
         try:
-            return query.refuse_bad_rows(domain, named)
-        finally:
-            fit.result()  # its error comes first
+            counted.set_result(query.refuse_bad_rows(domain, named))
+        except BaseException as error:
+            counted.set_exception(error)
+
+    session = query.df.sparkSession
+    InheritableThread(target=count, daemon=True, session=session).start()  # in the caller's group of jobs
+    check_executors(session)
+    return counted.result()
 
 
 def _tasks(rows: int, plan: Plan) -> int:
