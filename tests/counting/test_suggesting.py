@@ -239,7 +239,7 @@ def test_a_suggestion_spends_its_share_and_leaves_the_rest(epsilon: float, share
 
 def test_no_share_is_overspent_or_infinite() -> None:
     """Catches rates beyond all laws: the smallest overspent, and the largest had an infinite ε."""
-    for epsilon, share in ((1e-6, 1e-6), (1e-6, 0.07), (1.0, 1e-6)):
+    for epsilon, share in ((1e-6, 1e-6), (1e-6, 0.07), (1.0, 1e-6), (1e-300, 0.07), (1.0, 1e-300)):
         with pytest.raises(ParameterError, match="epsilon × share is too small"):
             Spending.of(epsilon, 0.0, share)
     for epsilon in (1e3, 1e5):

@@ -30,7 +30,7 @@ from ..mechanisms import notebook
 from ..planning.drafts import predicted_noise
 from ..planning.request import Request
 from ..privacy.events import DECIDES
-from ..privacy.laws import LARGEST_STEP_LOSS, TwoSided, float_up, precise, to_decimal
+from ..privacy.laws import LARGEST_STEP_LOSS, LEAST_RATE, TwoSided, float_up, precise, to_decimal
 from ..privacy.neighbours import HEADROOM
 from ..privacy.numbers import check_epsilon, positive_fraction
 from ..privacy.randomness import Randomness, fresh_randomness, two_sided
@@ -191,11 +191,12 @@ class Spending:
             )
             users = whole * to_decimal(positive_fraction("share", USERS_SHARE))
             rates = (users, (whole - users) / SAMPLED_KEYS)
-            laws = [TwoSided.with_rate(min(rate, LARGEST_STEP_LOSS) * HEADROOM) for rate in rates]
-        made = cls(float(epsilon), float(delta), *laws)
-        if to_decimal(positive_fraction("epsilon", made.spent)) > whole:  # no law has so little loss
-            raise ParameterError(f"epsilon × share is too small for any noise, got {epsilon} × {share}; use more")
-        return made
+            if min(rates) >= LEAST_RATE:
+                laws = [TwoSided.with_rate(min(rate, LARGEST_STEP_LOSS) * HEADROOM) for rate in rates]
+                made = cls(float(epsilon), float(delta), *laws)
+                if to_decimal(positive_fraction("epsilon", made.spent)) <= whole:  # else no law has so little loss
+                    return made
+        raise ParameterError(f"epsilon × share is too small for any noise, got {epsilon} × {share}; use more")
 
     @property
     def spent(self) -> float:

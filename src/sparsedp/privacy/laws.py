@@ -35,6 +35,7 @@ WORD_BITS = 64
 # Smaller losses per cell need finer thresholds than 64 bits; larger ones cannot be told apart by
 # the thresholds.
 SMALLEST_STEP_LOSS = Decimal(2) ** -20
+LEAST_RATE = Decimal(2) ** -60  # noise of a smaller rate would be larger than all counts
 LARGEST_STEP_LOSS = Decimal(30)
 
 # Of laws in files: more digits could keep a reader busy for a long time.
