@@ -107,4 +107,21 @@ def test_standard_errors_are_near_the_errors_of_crowded_releases(delta: float) -
     )
     ratios = np.sqrt((variances + 2000 * biases**2) / (true_variances + 2000 * true_biases**2))
     assert ratios.min() > 0.95
-    assert ratios.max() < 1.09
+    assert ratios.max() < 1.13
+
+
+def test_the_bias_of_counts_of_a_few_is_told_where_most_keys_have_them() -> None:
+    # 18 000 keys of one to four below a noise scale of 20 hide each other. Mutant: only what patterns
+    # say, which is a third too little; sums over all of these keys were missed in one case of eight.
+    plan = sparsedp.plan(1.0, nonzero=2900, sensitivity=20, mechanism="tight-alp")
+    assert isinstance(plan, TightAlpPlan)
+    counts = np.repeat([1, 2, 3, 4, 6, 15, 60], [12_000, 4000, 1500, 800, 1400, 570, 500])
+    (level,), (cells,) = plan.blocks.ladder.levels, plan.blocks.cells
+    above = np.array([(counts > height).sum() for height in range(level.height + 1)], np.float64)
+    decoder, rate = replace(plan, loads=(poisson_load(cells, above),)).decoder, float(plan.stage.noise.rate)
+    own = summands(decoder, rate, plan.stage.threshold)
+    seen = decoder.unstored[:, None] * decoder.likelihood
+    mean = seen @ own.values + stored_moments(decoder.grid, rate, plan.stage.threshold)[0]
+    bias, told = np.abs(mean - decoder.grid) * rate, seen @ own.biases * rate
+    assert bias[1:5].max() > 0.015
+    assert (told > bias - 0.0021)[decoder.grid * rate <= 1].all()

@@ -23,6 +23,7 @@ from ..privacy.bounds import geometric_variance
 from .decoding import Decoder, Floats
 
 _RIDGE = 3e-4  # less would reduce the bias by thousandths of a noise scale at the price of much variance
+_LITTLE_BIAS = 0.002  # noise scales
 _ZERO_WEIGHT = 0.35  # the bias of zero is then about half that of small counts: most keys of a sum are near zero
 
 
@@ -49,6 +50,11 @@ def summands(decoder: Decoder, rate: float, threshold: int) -> Summands:
     variances = solve(variance - (1 - decoder.unstored) * noise)
     bias = np.maximum.accumulate(np.abs(mean - decoder.grid))
     biases = solve(bias * decoder.unstored)
+    # Like all that patterns tell, they vary slowly with the count. Where many keys are far below the
+    # noise, a bias that counts of one to four have is larger than what they say on average.
+    small = decoder.grid * rate <= 1
+    missing = float((bias * decoder.unstored - seen @ biases)[small].max())
+    biases += max(0.0, missing - _LITTLE_BIAS / rate)
     return Summands(values, variances, biases, float(min(variance.min(), noise)), float(bias[-1]))
 
 
