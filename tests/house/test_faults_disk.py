@@ -22,6 +22,8 @@ from releases import answers, make
 from sparsedp import LedgerError, Release, SpentError
 from sparsedp.budget.ledger import Ledger
 from sparsedp.budget.spending import Account
+from sparsedp.format import container
+from sparsedp.releasing import building
 
 __all__ = ["disk"]  # a fixture
 
@@ -71,9 +73,12 @@ def test_a_directory_that_finds_no_room_is_not_there(room: int, disk: Disk, larg
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_a_release_that_cannot_be_written_is_debited_and_says_so(parts: int, disk: Disk) -> None:
+def test_a_release_that_cannot_be_written_is_debited_and_says_so(
+    parts: int, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ledger = Ledger.create(disk.folder / "ledger.db", epsilon=3)
     path = disk.folder / "a.sparsedp"
+    monkeypatch.setattr(building, "check_room", lambda plan, path: None)  # as if others filled the disk later
     with disk.with_room(49_152):
         with pytest.raises(SpentError, match=r"stay debited.*a\.sparsedp"):
             sparsedp.release({"a": 1}, epsilon=1, nonzero=KEYS, path=path, parts=parts, ledger=ledger)
@@ -206,9 +211,12 @@ def test_a_read_only_disk_can_be_read_and_costs_nothing(disk: Disk, tmp_path: Pa
     assert ledger.entries() == []
 
 
-def test_an_error_of_two_names_is_told_with_the_one_that_was_given(tmp_path: Path) -> None:
+def test_an_error_of_two_names_is_told_with_the_one_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Catches a second name that is None, which Python shows: 'a' -> None."""
     make("threshold").save(tmp_path / "a")
+    monkeypatch.setattr(container, "check_replaceable", lambda path: None)  # as if the directory came later
     (tmp_path / "taken" / "inside").mkdir(parents=True)
     with pytest.raises(OSError, match=r"/taken'$") as caught:
         sparsedp.load(tmp_path / "a", allow_reproducible=True).save(tmp_path / "taken")

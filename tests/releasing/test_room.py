@@ -38,6 +38,13 @@ def test_what_is_larger_than_the_room_on_the_disk_is_refused(
     sparsedp.release({"a": 1}, epsilon=1.0, nonzero=10, ledger=ledger, path=tmp_path / "out")
 
 
+def test_a_place_that_cannot_be_written_is_told_before_its_room(ledger: sparsedp.Ledger) -> None:
+    # Catches "has room for 0 bytes" where no disk would help.
+    with pytest.raises(OSError, match=r"/proc/a\.sparsedp"):
+        sparsedp.release({"a": 1}, epsilon=1.0, nonzero=10, ledger=ledger, path="/proc/a.sparsedp")
+    assert ledger.datasets()[0].left_epsilon == 1.0
+
+
 def test_a_limit_of_the_process_counts_as_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     resource = pytest.importorskip("resource")
     everything = room.memory_here()

@@ -140,10 +140,13 @@ def publish(
     """Read the data, debit the account, build the release, and write it if there is a path."""
     problem, event = drafted.problem, None if account is None else drafted.event
     check_affordable(account, problem.epsilon, problem.delta, event)
+    read = [] if account is None else [account.ledger.path]
+    if path is not None:
+        check_new(path, problem.parts, read)
     check_room(drafted.ready, path)
     data = _Data.read(counts, kinds, drafted)
-    if path is not None:
-        check_new(path, problem.parts, [] if account is None else [account.ledger.path])
+    if path is not None:  # again, for reading may have taken hours
+        check_new(path, problem.parts, read)
     # All of the data has been checked. From here on noise is drawn, so from here on the budget is
     # spent.
     with spending(account, problem.epsilon, problem.delta, drafted.label, event, stacklevel=5):
