@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "bits.hpp"
 #include "parallel.hpp"
 
 namespace sparsedp {
@@ -16,8 +17,6 @@ struct Pair {
     uint64_t id;
     int64_t value;
 };
-
-inline unsigned bit_length(uint64_t x) { return x == 0 ? 0 : 64 - static_cast<unsigned>(__builtin_clzll(x)); }
 
 inline void insertion_sort(Pair* pairs, size_t count) {
     for (size_t i = 1; i < count; ++i) {

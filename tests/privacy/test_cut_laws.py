@@ -107,6 +107,18 @@ def test_each_value_has_exactly_its_words(law: CutLaw) -> None:
     assert [int(np.searchsorted(values, v, side="right")) for v in range(-law.reach, law.reach + 1)] == law.ends
 
 
+@pytest.mark.parametrize("bits", [32, 48, 56, 64])
+@pytest.mark.parametrize("rate", ["1", "0.05", "0.01"])
+def test_words_at_every_distance_from_the_ends_are_cut_by_the_table(bits: int, rate: str) -> None:
+    # Catches a guide to narrow buckets that is off by one cell: uniform words hardly ever get there.
+    law = CutGeometric(bits, Decimal(rate))
+    drawn = np.random.default_rng(1).integers(0, 1 << 63, 20_000, dtype=np.uint64)
+    distances = drawn >> np.arange(len(drawn), dtype=np.uint64) % np.uint64(bits) >> np.uint64(64 - bits)
+    near = np.concatenate([distances, law._lasts, law._lasts + np.uint64(1)]) & law._lasts[-1]
+    words = np.concatenate([near, law._lasts[-1] - near])
+    assert np.array_equal(law.values_of(words), np.searchsorted(law._lasts, words) - law.reach)
+
+
 @pytest.mark.parametrize("law", TINY, ids=name_of)
 def test_draws_are_the_values_of_leading_bits(law: CutLaw) -> None:
     # Catches draws from the low bits, whose words the law would share with something else.
