@@ -180,7 +180,7 @@ class FixedTextColumn final : public KeyBatch {
 
     // Of keys that are all valid.
     void ids(size_t begin, size_t count, uint64_t* out) const override {
-        std::vector<uint8_t> utf8(4 * width_ * messages_at_once);
+        std::vector<uint8_t> utf8(4 * width_ * std::min(count, messages_at_once));
         hash_messages(key_, text_tag, begin, count, out, [this, &utf8](size_t i, size_t slot) {
             const uint32_t* letters = data_.data + i * width_;
             uint8_t* bytes = utf8.data() + slot * 4 * width_;

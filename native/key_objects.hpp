@@ -75,11 +75,19 @@ inline bool hash_object(SipKey key, PyObject* object, KeyKind kind, uint64_t* ou
     return true;
 }
 
+// What is wrong with a key is explained by the caller. Errors that are not about the key stay errors.
+inline void forget_error_of_key() {
+    if (!PyErr_Occurred()) return;
+    const bool about_key = PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError);
+    if (!about_key) throw nb::python_error();
+    PyErr_Clear();
+}
+
 // The hash of one key of the given kind, or of any if that is `no_key`. False, without a Python error, if it is none.
 inline bool hash_one(SipKey key, PyObject* object, KeyKind wanted, uint64_t* out) {
     const KeyKind kind = kind_of(object);
     if (kind != no_key && (wanted == no_key || kind == wanted) && hash_object(key, object, kind, out)) return true;
-    PyErr_Clear();
+    forget_error_of_key();
     return false;
 }
 

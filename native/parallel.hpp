@@ -17,8 +17,10 @@ namespace sparsedp {
 // SPARSEDP_THREADS, or the number of CPUs that this process may use.
 inline size_t thread_count() {
     if (const char* wanted = std::getenv("SPARSEDP_THREADS")) {
-        const long count = std::strtol(wanted, nullptr, 10);
-        if (count >= 1) return static_cast<size_t>(std::min(count, 1024L));
+        char* end;
+        const long count = std::strtol(wanted, &end, 10);
+        while (*end == ' ') ++end;
+        if (count >= 1 && *end == '\0') return static_cast<size_t>(std::min(count, 1024L));
     }
 #ifdef __linux__
     cpu_set_t usable;

@@ -29,7 +29,7 @@ nb::object convert_keys(nb::object sequence, Convert convert) {
         if (object == nullptr) throw nb::python_error();
         if (i == 0) kind = kind_of(object);
         if (kind == no_key || kind_of(object) != kind || !convert(object, kind, &out[i])) {
-            PyErr_Clear();
+            forget_error_of_key();
             return nb::int_(i);
         }
     }

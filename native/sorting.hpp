@@ -18,6 +18,8 @@ struct Pair {
     int64_t value;
 };
 
+constexpr const char* changed_meanwhile = "keys must not change while they are sorted";
+
 inline void insertion_sort(Pair* pairs, size_t count) {
     for (size_t i = 1; i < count; ++i) {
         const Pair pair = pairs[i];
@@ -93,7 +95,8 @@ IdSurvey survey(IdAt id_at, size_t count) {
     return all;
 }
 
-// The pairs (id_at(i), values[i]) in the order of their ids; pairs with equal ids come in any order.
+// The pairs (id_at(i), values[i]) in the order of their ids; pairs with equal ids come in any order. Ids are read more
+// than once, and may belong to a caller who changes them meanwhile: that is noticed, and writes stay within the output.
 template <typename IdAt>
 void sort_pairs_by(IdAt id_at, const int64_t* values, size_t count, uint64_t* out_ids, int64_t* out_values) {
     constexpr size_t grain = size_t{1} << 16;
@@ -104,6 +107,7 @@ void sort_pairs_by(IdAt id_at, const int64_t* values, size_t count, uint64_t* ou
             for (size_t i = begin; i < end; ++i) out_ids[i] = id_at(i);
             std::copy(values + begin, values + end, out_values + begin);
         });
+        require(survey([=](size_t i) { return out_ids[i]; }, count).ascending, changed_meanwhile);
         return;
     }
     const unsigned top = bit_length(found.differing), wanted = bit_length(count >> bucket_bits);
@@ -130,10 +134,18 @@ void sort_pairs_by(IdAt id_at, const int64_t* values, size_t count, uint64_t* ou
         edges[b] = begin;
         for (size_t part = 0; part < parts; ++part) begin += std::exchange(at[part * buckets + b], begin);
     }
+    const std::vector<size_t> starts = at;
     for_each_part([&](size_t& slot, uint64_t id, size_t i) {
+        require(slot < count, changed_meanwhile);
         out_ids[slot] = id;
         out_values[slot++] = values[i];
     });
+    for (size_t b = 0; b < buckets; ++b)  // each share is full, to the start of the next one
+        for (size_t part = 0; part < parts; ++part) {
+            const size_t share_of = part * buckets + b;
+            const size_t next = part + 1 < parts ? starts[share_of + buckets] : edges[b + 1];
+            require(at[share_of] == next, changed_meanwhile);
+        }
     parallel_for(buckets, 1, [&](size_t first, size_t last) {
         std::vector<Pair> pairs;
         for (size_t b = first; b < last; ++b) {

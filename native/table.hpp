@@ -41,6 +41,8 @@ class TableIndex {
         const size_t count = ids.size;
         require(count == values.size, "one value for each id");
         require(count <= most_ids, "a table has fewer than 2^32 ids");
+        for (size_t i = 1; i < count; ++i)  // before memory is taken for as many as a file says that it has
+            require(ids[i - 1] < ids[i], "the ids of a table must ascend");
         const uint64_t span = count == 0 ? 0 : ids[count - 1] - ids[0];
         lowest_ = count == 0 ? 0 : ids[0];
         while (shift_ < 63 && span >> shift_ >= std::max<uint64_t>(1, count / 2)) ++shift_;
@@ -49,7 +51,6 @@ class TableIndex {
         buckets_.resize((span >> shift_) + 2);
         size_t bucket = 0;
         for (size_t i = 0; i < count; ++i) {
-            require(i == 0 || ids[i - 1] < ids[i], "the ids of a table must ascend");
             const size_t own = bucket_of(ids[i]);
             while (bucket < own) buckets_[++bucket].start = static_cast<uint32_t>(i);
             buckets_[own].marks |= mark(ids[i]);

@@ -22,9 +22,10 @@ import pytest
 import sparsedp
 from faults import HANGS, ending_of_child, in_child
 from releases import answers, make
-from sparsedp import FormatError, LedgerError, Release, SpentError
+from sparsedp import FormatError, LedgerError, Release, SpentError, _native
 from sparsedp.budget import journal, store
 from sparsedp.budget.ledger import Ledger
+from sparsedp.keys.kept import kept_keys
 from sparsedp.mechanisms import Plan
 from sparsedp.privacy.randomness import Randomness
 from sparsedp.releasing import building
@@ -337,3 +338,34 @@ def test_a_lookup_that_does_not_fit_in_memory_is_a_memory_error(monkeypatch: pyt
     for megabytes in (32, 512):
         with pytest.raises(MemoryError):
             with_memory(megabytes, lambda: release.lookup(many))
+
+
+@needs_proc
+def test_a_key_that_does_not_fit_in_memory_is_a_memory_error() -> None:
+    """Catches "a lone surrogate": an error of Python that was taken for one of the key."""
+    release = sparsedp.release({"a": 1}, epsilon=1, nonzero=10)
+    long = "é" * (200 * MEGABYTE)
+    for look in (lambda: release[long], lambda: release.lookup([long])):
+        with pytest.raises(MemoryError):
+            with_memory(64, look)
+
+
+@needs_proc
+def test_one_long_key_of_an_array_takes_memory_once() -> None:
+    release = sparsedp.release({"a": 1}, epsilon=1, nonzero=10)
+    keys = np.array(["x" * (8 * MEGABYTE)])
+    assert with_memory(128, lambda: release.lookup(keys)[0]) == release[keys[0]]
+
+
+@needs_proc
+def test_a_file_that_states_many_ids_takes_no_memory_for_them_if_they_are_wrong() -> None:
+    many = np.zeros(1 << 26, np.int64)  # memory that was never touched
+    forged = {
+        "table.ids": many.view(np.uint64)[:1],
+        "keys.offsets": np.array([0, 1]),
+        "keys.bytes": many.view(np.uint8),
+    }
+    with pytest.raises(ValueError, match="the ids of a table must ascend"):
+        with_memory(64, lambda: _native.Table(many.view(np.uint64), many))
+    with pytest.raises(FormatError, match="one for each stored id"):
+        with_memory(64, lambda: kept_keys(forged))

@@ -19,7 +19,7 @@ import pytest
 import sparsedp
 from faults import in_child
 from releases import answers, make
-from sparsedp import BudgetError
+from sparsedp import BudgetError, _native
 from sparsedp.budget import ledger as ledger_module
 from sparsedp.budget.ledger import Ledger
 from sparsedp.privacy.randomness import reproducible_for_tests
@@ -72,8 +72,13 @@ def test_any_name_can_be_released_to_and_debited(name: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("threads", ["", "0", "-3", "many", "²", "1e3", "99999999999999999999", " 2 "])
 def test_any_number_of_threads_counts_and_builds(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Catches a number that Python accepts as digits but cannot read, and one that DuckDB refuses."""
+    """Catches a number that Python accepts as digits but cannot read, one that DuckDB refuses, and the
+    1 that 1e3 begins with.
+    """
+    monkeypatch.delenv("SPARSEDP_THREADS", raising=False)
+    everyone = _native.thread_count()
     monkeypatch.setenv("SPARSEDP_THREADS", threads)
+    assert _native.thread_count() == {" 2 ": 2, "99999999999999999999": 1024}.get(threads, everyone)
     counts = sparsedp.count(EVENTS, key="key", user="user", max_keys_per_user=1)
     with reproducible_for_tests(1):
         release = sparsedp.release(counts, epsilon=30, delta=1e-6)

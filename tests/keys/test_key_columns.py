@@ -234,6 +234,28 @@ def test_no_keys_give_no_ids_of_whatever_type_they_are_not(space: KeySpace, noth
     assert ids.dtype == np.uint64
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.string_view(), pa.large_string(), pa.binary_view(), pa.int64()], ids=str
+)
+def test_a_null_of_a_dictionary_that_no_row_refers_to_matters_to_nobody(kind: pa.DataType) -> None:
+    values = [1, 2] if kind == pa.int64() else [b"a", b"longer than a view's"] if "binary" in str(kind) else ["a", "b"]
+    column = pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array([*values, None], kind))
+    assert np.array_equal(HASHED.ids(column), HASHED.ids(values[::-1]))
+
+
+def test_buffers_that_do_not_belong_together_are_refused_as_input() -> None:
+    offsets = pa.py_buffer(np.array([0, 2, 1], np.int32).tobytes())
+    falling = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"ab")])
+    longer = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(offsets.to_pybytes() + b"x"), pa.py_buffer(b"ab")]
+    )
+    assert np.array_equal(HASHED.ids(longer), HASHED.ids(["ab"]))
+    with pytest.raises(InputError, match="this Arrow column is damaged"):
+        HASHED.ids(falling)
+    with pytest.raises(InputError, match="key at position 1 must be valid Unicode"):
+        HASHED.ids(np.array([0x61, 0x110000], np.uint32).view("U1"))
+
+
 NULLS: list[object] = [
     pa.array(["a", "b", None]),
     pa.array(["a", "b", None], pa.large_string()),

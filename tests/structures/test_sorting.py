@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter
+from contextlib import suppress
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +107,31 @@ def test_lengths_and_limits_are_checked() -> None:
             call(ids, values[:2], -1)
     with pytest.raises(ValueError, match="one value for each id"):
         _native.sort_pairs(ids, values)
+
+
+@pytest.mark.parametrize("other", [0, 1 << 39])
+def test_ids_that_change_meanwhile_are_noticed_and_harm_nothing(other: int) -> None:
+    """Catches writes beyond the output, which end this process sooner or later, and ids in disorder:
+    the array of a caller may be written to by another thread, or be mapped from a file.
+    """
+    given = words(300_000, 9) >> np.uint64(24)
+    ids, values = given.copy(), np.ones(len(given), np.int64)
+    done = threading.Event()
+
+    def change() -> None:
+        while not done.is_set():
+            ids[:] = other
+            ids[:] = given
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for _ in range(30):
+            with suppress(ValueError):
+                assert (np.diff(_native.sort_pairs(ids, values)[0].view(np.int64)) >= 0).all()
+    finally:
+        done.set()
+        changing.join()
 
 
 @pytest.mark.usefixtures("threads")

@@ -198,7 +198,12 @@ def key_batch(space: KeySpace, keys: object) -> Batch:
         column = column.cast(column.type.value_type)
     if types.is_integer(column.type):
         return space.integers(column.to_numpy())
-    batches = [_chunk_batch(space, chunk) for chunk in column.chunks]
+    try:
+        batches = [_chunk_batch(space, chunk) for chunk in column.chunks]
+    except InputError:
+        raise
+    except ValueError as error:  # from the core: buffers that do not belong together
+        raise InputError(f"this Arrow column is damaged: {error}") from None
     return batches[0] if len(batches) == 1 else np.concatenate([ids_of(batch) for batch in batches])
 
 
@@ -223,7 +228,7 @@ def key_kind(kind: Any) -> KeyKind | None:
 
 
 def _chunk_batch(space: KeySpace, chunk: Any) -> Batch:
-    from pyarrow import types
+    from pyarrow import large_binary, large_string, types
 
     kind = chunk.type
     if types.is_dictionary(kind):
@@ -233,7 +238,7 @@ def _chunk_batch(space: KeySpace, chunk: Any) -> Batch:
         return space.integers(chunk.fill_null(0).to_numpy())  # in a dictionary, a null that no row refers to
     if types.is_string_view(kind) or types.is_binary_view(kind):
         if chunk.null_count:  # in a dictionary, nulls that no row refers to, whose views may be anything
-            chunk = chunk.fill_null("" if types.is_string_view(kind) else b"")
+            return _chunk_batch(space, chunk.cast(large_string() if types.is_string_view(kind) else large_binary()))
         _, views, *buffers = chunk.buffers()
         own = np.frombuffer(views or b"", np.uint8)[16 * chunk.offset : 16 * (chunk.offset + len(chunk))]
         return space.views(own, [np.frombuffer(data, np.uint8) for data in buffers], types.is_string_view(kind))
@@ -242,8 +247,8 @@ def _chunk_batch(space: KeySpace, chunk: Any) -> Batch:
         wide = types.is_large_string(kind) or types.is_large_binary(kind)
         _, offsets, data = chunk.buffers()
         width = np.int64 if wide else np.int32
-        offset_array = np.zeros(1, width) if offsets is None else np.frombuffer(offsets, width)
-        first = chunk.offset
-        used = offset_array[first : first + len(chunk) + 1] if len(chunk) else np.zeros(1, width)
+        used = np.zeros(1, width)
+        if len(chunk):
+            used = np.frombuffer(offsets, width, len(chunk) + 1, chunk.offset * used.itemsize)
         return space.strings(used, np.frombuffer(data or b"", np.uint8), text)
     raise KeyTypeError(f"keys must be str, bytes or int, got an Arrow column of {kind}")

@@ -168,7 +168,8 @@ class KeySpace:
             return _native.fixed_bytes_keys(*seed, keys.view(np.uint8), keys.dtype.itemsize)
         batch = _native.fixed_text_keys(*seed, keys.view(np.uint32), keys.dtype.itemsize // 4)
         if isinstance(batch, int):
-            self._refuse(keys.tolist(), batch)
+            # Not told by the key itself: Python has no str for what may be in such an array.
+            raise InputError(f"key at position {batch} must be valid Unicode, got a lone surrogate or worse; use bytes")
         return batch
 
     def _from_sequence(self, keys: list[Any] | tuple[Any, ...]) -> Words:

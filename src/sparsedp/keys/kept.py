@@ -47,11 +47,12 @@ def _without(arrays: dict[str, np.ndarray], names: Container[str]) -> dict[str, 
 
 def kept_keys(arrays: Mapping[str, np.ndarray], columns: Sequence[KeyColumn] = ()) -> list[Key]:
     """The keys of a table, in its order; `FormatError` if the arrays are damaged."""
-    offsets, data = arrays[OFFSETS], arrays[BYTES].tobytes()
-    if len(offsets) != len(arrays["table.ids"]) + 1 or offsets[0] != 0 or offsets[-1] != len(data):
+    offsets, content = arrays[OFFSETS], arrays[BYTES]
+    if len(offsets) != len(arrays["table.ids"]) + 1 or offsets[0] != 0 or offsets[-1] != len(content):
         raise FormatError("the kept keys are damaged: there must be one for each stored id")
-    if (np.diff(offsets) < 1).any():
+    if (offsets[1:] <= offsets[:-1]).any():
         raise FormatError("the kept keys are damaged: their offsets must ascend")
+    data = content.tobytes()
     each = (data[begin:end] for begin, end in pairwise(offsets.tolist()))
     return [original_row(name, columns) if columns else original(name) for name in each]
 
