@@ -121,3 +121,21 @@ def test_a_large_share_of_a_large_epsilon_is_drawn_with_noise() -> None:
         epsilon=60.0, delta=1e-6, sensitivity=10, contribution=Contribution(1, Fraction(10), "user")
     ).problem
     assert SupportSize.plan(problem, 0.9).law.at_zero < 1
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [
+        ("threshold-alp", {"epsilon": 1e-5}),
+        ("alp", {"epsilon": 3e-4, "step": 0.1, "sensitivity": 5}),
+        ("alp", {"epsilon": 5e-4, "sensitivity": 50}),
+    ],
+)
+def test_a_size_whose_noise_no_file_may_have_is_refused_before_the_debit(
+    mechanism: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    # Catches a release that is paid for, and that no program can open.
+    ledger = sparsedp.Ledger.create(tmp_path / "budget.db", epsilon=1)
+    with pytest.raises(sparsedp.ParameterError, match=r"sizing_share must be large enough.*give nonzero= or total="):
+        sparsedp.release({"a": 1}, mechanism=mechanism, path=tmp_path / "a", ledger=ledger, **options)
+    assert ledger.entries() == []

@@ -96,6 +96,16 @@ def test_every_machine_has_the_same_masses(law: CutLaw, digest: str) -> None:
     assert law.digest == digest
 
 
+@pytest.mark.parametrize("bits", [16, 24, 32])
+def test_every_value_has_words_however_coarse_they_are_for_the_rate(bits: int) -> None:
+    # Catches a mass of zero below zero, where rounding up the many others takes all words: its step
+    # loss would seem small, and whether such a law can be used would show whether there are keys.
+    for rate in np.geomspace(5e-4, 1, 60):
+        masses = CutGeometric(bits, Decimal(f"{rate:.6f}")).masses
+        assert min(masses) >= 1
+        assert 2 * sum(masses) - masses[0] == 1 << bits
+
+
 @pytest.mark.parametrize("law", TINY, ids=name_of)
 def test_each_value_has_exactly_its_words(law: CutLaw) -> None:
     # Every word there is. Catches a cut that is one off, a wrong sign, a table of leading bits that

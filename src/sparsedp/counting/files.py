@@ -15,7 +15,18 @@ from urllib.parse import unquote
 
 from ..errors import InputError, ParameterError, reason_of
 from .arrow_types import check_parquet
-from .scans import Scan, StreamedScan, case_twin, check_columns, checked, described, literal, nearest, quoted
+from .scans import (
+    Scan,
+    StreamedScan,
+    case_twin,
+    check_columns,
+    check_places,
+    checked,
+    described,
+    literal,
+    nearest,
+    quoted,
+)
 from .separated import Dialect, batches_of, header_of
 
 # How files are read, by their extension. Text formats have no types, so their keys and users are
@@ -169,11 +180,11 @@ def _parquet(connection: Any, files: list[str], own: list[str], hive: str, folde
     first file.
     """
     _refuse_empty(files)
-    first = described(connection, f"read_parquet({_names(files[:1])}, hive_partitioning = false)")
+    first = _types_of_parquet(connection, files[0], own)
     _refuse_hidden(list(first), folders, files[0])
     check_columns([*first, *folders[0]], own)
     for file in files[1:]:
-        types = described(connection, f"read_parquet({_names([file])}, hive_partitioning = false)")
+        types = _types_of_parquet(connection, file, own)
         _refuse_hidden(list(types), folders, file)
         for column in own:
             if types.get(column) != first[column]:
@@ -185,6 +196,20 @@ def _parquet(connection: Any, files: list[str], own: list[str], hive: str, folde
     if timed := [column for column in own if first[column].startswith("TIMESTAMP")]:
         check_parquet(files, timed)
     return f"read_parquet({_names(files)}, union_by_name = false, hive_partitioning = {hive})"
+
+
+def _types_of_parquet(connection: Any, file: str, own: list[str]) -> dict[str, str]:
+    """The types of the columns of a file, which has those asked for under their own names."""
+    types = described(connection, f"read_parquet({_names([file])}, hive_partitioning = false)")
+    # All nodes of the tree of columns, each before its children; the first one is the root.
+    nodes = connection.sql(f"SELECT name, num_children FROM parquet_schema({_names([file])})").fetchall()
+    names, within = [], 0
+    for name, children in nodes[1:]:
+        if within == 0:
+            names.append(name)
+        within += (children or 0) - (within > 0)
+    check_places(names, types, own)
+    return types
 
 
 def _refuse_empty(files: list[str]) -> None:

@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..keys.arrow import column_names, errors_of_polars, read
 from ..keys.containers import has, is_a, is_scanner
 from .arrow_types import check, in_range, narrowed, refuse_misread
-from .scans import Scan, StreamedScan, check_columns, checked
+from .scans import Scan, StreamedScan, check_columns, check_places, checked
 
 
 def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Scan:
@@ -69,7 +69,9 @@ def of_dataset(connection: Any, dataset: Any, columns: list[str]) -> Scan:
     _refuse_twins(dataset.schema.names, columns)
     check(dataset, columns)
     connection.register("events", dataset)
-    return checked(connection, "events", columns)
+    scan = checked(connection, "events", columns)
+    check_places(dataset.schema.names, scan.types, columns)
+    return scan
 
 
 def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None) -> Scan:

@@ -104,6 +104,19 @@ def check_columns(names: Iterable[str], columns: list[str]) -> None:
             )
 
 
+def check_places(names: Iterable[str], types: Iterable[str], columns: list[str]) -> None:
+    """`InputError` if the database has one of the columns at another place than the table itself: of
+    columns whose names it cannot tell apart it renames all but one, perhaps to the name of another.
+    """
+    names, found = list(names), list(types)
+    for column in columns:
+        if column in found and column in names and names.index(column) != found.index(column):
+            raise InputError(
+                f"the table has columns that databases cannot tell apart, and would take one of them for {column!r}; "
+                "rename columns whose names are the same, or differ only in case"
+            )
+
+
 def case_twin(column: str, names: Iterable[str]) -> str | None:
     """Another name that differs only in case: a database would take one for the other."""
     return next((name for name in names if name != column and name.casefold() == column.casefold()), None)

@@ -53,10 +53,13 @@ class Sizing(ABC):
 
 
 def law_of_size(rate: Decimal, share: float) -> TwoSided:
-    """Noise of this rate, or `ParameterError` if it would drown any size."""
+    """Noise of this rate, or `ParameterError` if it would drown any size, or no file may have it."""
     law = TwoSided.with_rate(rate)
-    if len(law.magnitude.digits) > MOST_DIGITS:
-        raise ParameterError(f"sizing_share must be large enough to estimate a size, got {share:g}")
+    if len(law.magnitude.digits) > MOST_DIGITS or any(law.faults()):
+        raise ParameterError(
+            f"sizing_share must be large enough to estimate a size, got {share:g}; use a larger one or a larger "
+            "epsilon, or give nonzero= or total="
+        )
     return law
 
 

@@ -197,12 +197,17 @@ class CutGeometric(CutLaw):
             return masses
 
         # P[1] of the geometric law is (f - 1)/(f + 1)/f for the factor f between neighbours.
+        def leaves_enough(first: int) -> bool:
+            rest = whole - 2 * sum(beside(first))
+            return rest << FIXED_BITS >= first * divisor
+
         about = whole * (divisor - one) * one // ((divisor + one) * divisor)
         low, high = max(1, about - about // 1000), min(whole, about + about // 1000 + 8)
+        if not leaves_enough(low):  # where words are coarse, rounding up many masses takes more than that
+            low, high = 1, low - 1
         while low < high:  # the largest mass of one that leaves enough for zero
             middle = (low + high + 1) // 2
-            rest = whole - 2 * sum(beside(middle))
-            low, high = (middle, high) if rest << FIXED_BITS >= middle * divisor else (low, middle - 1)
+            low, high = (middle, high) if leaves_enough(middle) else (low, middle - 1)
         masses = beside(low)
         return [whole - 2 * sum(masses), *masses]
 
