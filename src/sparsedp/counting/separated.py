@@ -166,7 +166,7 @@ class _Checked(io.RawIOBase):
         super().close()
 
     def read(self, size: int = -1) -> bytes:
-        """This many bytes, one less, or the rest of the file; empty at the end.
+        """As many bytes as asked for, one less, or the rest of the file; empty at the end.
 
         A CR and the byte after it are in one piece. Arrow takes an LF at the beginning of a piece for
         the rest of a CRLF, even inside quotes, and drops it: then a field would depend on where it is.
