@@ -106,8 +106,8 @@ class Query:
         return " AND ".join(f"{quoted(name)} IS NOT NULL" for name in self.asked.columns)
 
     def _bounded(self, total: str) -> str:
-        """A total cut to what a user may contribute to a key, in units, and to the largest sum there is."""
-        most = min(self.asked.most_units, LARGEST_COUNT)
+        """A total cut to what a user may contribute to a key, in units."""
+        most = min(self.asked.most_units, LARGEST_COUNT)  # as all sums
         least = -most if self.asked.signed else 0
         return f"CAST(least(greatest({total}, {least}), {most}) AS BIGINT)"
 
