@@ -22,9 +22,9 @@ from forged_files import changed, load, replaced
 from fuzz.forging import NASTY, Header, join, leaves, split
 from releases import KEYS, answers
 from sparsedp import FormatError
-from sparsedp.format.codec import encode
 from sparsedp.mechanisms.gaussian import GaussianNoise
 from sparsedp.mechanisms.problem import UserBounds
+from sparsedp.mechanisms.stating import encode
 from sparsedp.privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import reproducible_for_tests

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +12,22 @@ import sparsedp
 from sparsedp.errors import ParameterError
 from sparsedp.mechanisms import MECHANISMS
 from sparsedp.mechanisms.alp import AlpPlan
-from sparsedp.mechanisms.base import HEADER_NBYTES
 from sparsedp.mechanisms.sizing import EffectiveSize
 from sparsedp.mechanisms.stability import StabilityPlan
 from sparsedp.mechanisms.threshold_alp import ThresholdAlpPlan
 from sparsedp.planning.request import Request
 from sparsedp.privacy.randomness import reproducible_for_tests
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "pure": {},
+    "delta": {"delta": 1e-6},
+    "users": {"delta": 1e-6, "max_keys_per_user": 5},
+    "gaussian": {"delta": 1e-6, "max_keys_per_user": 50, "noise": "gaussian"},
+    "parts": {"parts": 4},
+    "parts, delta": {"delta": 1e-6, "parts": 16},
+    "signed": {"signed": True},
+    "names": {"delta": 1e-6, "keep_keys": True},
+}
 
 
 def threshold_alp(**parameters: float) -> ThresholdAlpPlan:
@@ -60,15 +70,58 @@ def test_no_plan_spends_more_than_it_was_given(mechanism: str, step: float | Non
             assert plan.epsilon > 0.9999 * epsilon
 
 
-def test_predicted_size_is_the_size_of_the_release() -> None:
-    counts = dict.fromkeys(range(2000), 500)
-    for mechanism in ("threshold", "compact", "alp", "threshold-alp", "laplace"):
-        with reproducible_for_tests(30):
-            release = sparsedp.release(
-                counts, epsilon=1.0, nonzero=2000, upper=600, domain=1 << 20, mechanism=mechanism
-            )
-        assert release.plan.nbytes is not None
-        assert abs(release.nbytes - release.plan.nbytes) < 2000 + 0.01 * release.plan.nbytes
+def as_assumed(keys: int, unit: int) -> np.ndarray:
+    """Counts of which as many are above each value as `Problem.keys_above` assumes, in units of the
+    noise.
+    """
+    return np.maximum(1, np.rint(unit * (keys / (np.arange(keys) + 0.5) - 1))).astype(np.int64)
+
+
+def size_and_prediction(mechanism: str, counts: np.ndarray, **parameters: Any) -> tuple[int, int]:
+    with reproducible_for_tests(30):
+        release = sparsedp.release(
+            (np.arange(len(counts)), counts), epsilon=1.0, nonzero=len(counts), mechanism=mechanism, **parameters
+        )
+    assert release.plan.nbytes is not None
+    return release.nbytes, release.plan.nbytes
+
+
+@pytest.mark.parametrize("keys", [3, 2000])
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_predicted_size_is_the_size_of_the_release(mechanism: str, variant: str, keys: int) -> None:
+    """Catches a header or an array that is left out, and a table as if every key were stored."""
+    parameters = VARIANTS[variant]
+    if mechanism in ("laplace", "compact"):
+        parameters = parameters | {"domain": 10 * keys, "upper": 600}
+    try:
+        sparsedp.plan(1.0, nonzero=keys, mechanism=mechanism, **parameters)
+    except ParameterError:  # not every mechanism has parts, a pure guarantee or names
+        return
+    counts = as_assumed(keys, parameters.get("max_keys_per_user", 1))
+    size, predicted = size_and_prediction(mechanism, counts, **parameters)
+    assert predicted == pytest.approx(size, rel=0.15)
+
+
+@pytest.mark.parametrize("mechanism", ["alp", "laplace", "compact"])
+def test_the_size_of_what_has_no_table_is_known_to_the_line(mechanism: str) -> None:
+    size, predicted = size_and_prediction(mechanism, np.full(300, 500), domain=1 << 16, upper=600)
+    assert abs(predicted - size) <= 2 * 64
+
+
+def test_all_mechanisms_assume_the_same_counts() -> None:
+    """Catches a table that holds every key in one row and only frequent ones in another."""
+    plans = {row.mechanism: row.plan for row in sparsedp.compare(1.0, 1e-9, nonzero=10_000)}
+    stored = {}
+    for name in ("threshold", "stability", "tight-alp, δ > 0", "retrieval"):
+        plan = plans[name]
+        assert plan is not None
+        assert plan.expected_stored is not None
+        stored[name] = (plan.smallest_stored, plan.expected_stored)
+    for threshold, keys in stored.values():
+        assert keys == pytest.approx(10_000 / (1 + threshold), rel=0.05)  # tight-alp counts on more zeros
+    sizes = [plans[name].nbytes for name in ("stability", "tight-alp, δ > 0", "retrieval")]  # type: ignore[union-attr]  # all are possible
+    assert sizes == sorted(sizes)  # type: ignore[type-var]  # and known
 
 
 def test_auto_follows_the_papers_suggestions() -> None:
@@ -120,11 +173,10 @@ def test_the_noisy_size_is_rarely_too_small() -> None:
 
 
 def test_signed_values_double_the_space_but_not_the_loss() -> None:
-    one = sparsedp.plan(1.0, nonzero=1000, mechanism="threshold-alp")
-    two = sparsedp.plan(1.0, nonzero=1000, signed=True, mechanism="threshold-alp")
-    assert one.cells_nbytes is not None
-    assert two.nbytes == 2 * math.ceil(one.cells_nbytes) + HEADER_NBYTES
-    assert two.bits_per_entry == 16 * one.cells_nbytes / 1000
+    one, two = (threshold_alp(epsilon=1.0, nonzero=1000, signed=signed) for signed in (False, True))
+    assert two.bits_per_entry == 16 * two.cells_nbytes / 1000
+    assert two.embedding.columns.nbytes == one.embedding.columns.nbytes
+    assert one.expected_stored < 2 * two.expected_stored < one.expected_stored + 2  # each of the keys has one sign
     assert two.epsilon == one.epsilon
     assert sparsedp.plan(1.0, domain=100, signed=True, mechanism="laplace").releases == 1
 
@@ -195,7 +247,7 @@ def test_a_plan_prints_what_it_promises() -> None:
 
 
 def test_a_dense_plan_of_unknown_keys_prints() -> None:
-    assert "4300 bytes," in str(sparsedp.plan(1.0, mechanism="laplace", domain=100))
+    assert "1984 bytes planned," in str(sparsedp.plan(1.0, mechanism="laplace", domain=100))
 
 
 def test_a_tiny_number_of_stored_zeros_is_refused() -> None:

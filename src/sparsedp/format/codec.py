@@ -1,10 +1,10 @@
 """Plans as JSON and back: every field typed, every number exact, every range checked
 (docs/format.md, "The plan").
 
-A plan is a tree of frozen dataclasses. `encode` writes it field by field; `decode` follows the type
-hints of the class and then checks the `faults` of each object, so the result could have been
-planned here, whatever wrote the file. A ladder is written as its recipe, and its masses are
-computed again.
+A plan is a tree of frozen dataclasses. `encode` (`mechanisms/stating.py`) writes it field by field;
+`decode` follows the type hints of the class and then checks the `faults` of each object, so the
+result could have been planned here, whatever wrote the file. A ladder is written as its recipe, and
+its masses are computed again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
@@ -26,19 +26,11 @@ import numpy as np
 from ..errors import FormatError
 from ..mechanisms import Arrays
 from ..mechanisms.leftover import step_factors
-from ..privacy.cut_laws import CutGaussian, CutGeometric, CutLaw
+from ..mechanisms.stating import KINDS, LARGEST_JSON_INTEGER, encode_scalar, is_left_out
+from ..privacy.cut_laws import CutLaw
 from ..structures.ladder import MOST_HEIGHT, Ladder, Recipe
-from ..structures.thresholds import GaussianStage, PureStage, StableStage
+from ..structures.thresholds import PureStage, StableStage
 
-# Classes between which a field may choose. Without a kind, it has the class that is not among them.
-KINDS: dict[str, type] = {
-    "pure": PureStage,
-    "stable": StableStage,
-    "geometric": CutGeometric,
-    "gaussian": CutGaussian,
-    "gaussian names": GaussianStage,
-}
-_LARGEST_JSON_INTEGER = (1 << 53) - 1
 _MATRIX = tuple[tuple[int, ...], ...]
 
 # No plan comes near this; a file beyond it could keep a reader busy for a long time.
@@ -60,45 +52,6 @@ class Encoded:
     version: int  # of the format
     matrices: Arrays  # by their place; removed once they are used
     plan: dict[str, Any]  # the fields of the plan decoded so far
-
-
-def encode(value: Any, place: str, matrices: Arrays) -> Any:
-    """The value as JSON; matrices of integers are put into `matrices` under their place."""
-    if isinstance(value, Ladder) and value.recipe is not None:
-        return {"recipe": encode(value.recipe, f"{place}.recipe", matrices), "sha256": value.digest}
-    if is_dataclass(value) and not isinstance(value, type):
-        kind = [name for name, cls in KINDS.items() if type(value) is cls]
-        encoded: dict[str, Any] = {"kind": kind[0]} if kind else {}
-        for field in fields(value):
-            if field.compare and not _is_left_out(field, getattr(value, field.name)):  # others are derived
-                encoded[field.name] = encode(getattr(value, field.name), f"{place}.{field.name}", matrices)
-        if isinstance(value, CutLaw):
-            encoded["sha256"] = value.digest
-        return {name: item for name, item in encoded.items() if item is not _IN_MATRICES}
-    if isinstance(value, tuple):
-        if value and isinstance(value[0], tuple):
-            matrices[place] = np.array(value, np.uint64)
-            return _IN_MATRICES
-        return [encode(item, f"{place}.{at}", matrices) for at, item in enumerate(value)]
-    return encode_scalar(value)
-
-
-_IN_MATRICES = object()
-
-
-def _is_left_out(field: Field[Any], value: Any) -> bool:
-    return bool(field.metadata) and value == field.default
-
-
-def encode_scalar(value: Any) -> Any:
-    """A number, text, truth value or None as JSON."""
-    if isinstance(value, Fraction):
-        return f"{value.numerator}/{value.denominator}"
-    if isinstance(value, Decimal):
-        return str(value)
-    if isinstance(value, int) and abs(value) > _LARGEST_JSON_INTEGER:
-        return str(value)
-    return value
 
 
 def decode_plan(cls: type, value: Any, place: str, version: int, matrices: Arrays) -> Any:
@@ -216,7 +169,7 @@ def _decode_dataclass(cls: type, value: Any, place: str, source: Encoded, decode
         else:
             decoded[name] = decode(hint, value[name], own, source)
     result = cls(**decoded)
-    if any(field.name in decoded and _is_left_out(field, decoded[field.name]) for field in fields(cls)):
+    if any(field.name in decoded and is_left_out(field, decoded[field.name]) for field in fields(cls)):
         raise FormatError(f"{place} states a default, which must be left out")
     _refuse_invalid(result, place)
     if isinstance(result, CutLaw) and value["sha256"] != result.digest:
@@ -260,11 +213,11 @@ def _integer(value: Any) -> int | None:
         return value if _small_integer(value) else None
     if not _matches(r"-?[1-9][0-9]*", value):
         return None
-    return int(value) if abs(int(value)) > _LARGEST_JSON_INTEGER else None
+    return int(value) if abs(int(value)) > LARGEST_JSON_INTEGER else None
 
 
 def _small_integer(value: Any) -> bool:
-    return type(value) is int and abs(value) <= _LARGEST_JSON_INTEGER
+    return type(value) is int and abs(value) <= LARGEST_JSON_INTEGER
 
 
 def _fraction(value: Any) -> Fraction | None:

@@ -30,8 +30,9 @@ from ..keys.kinds import (
 )
 from ..mechanisms import MECHANISMS, Arrays, ArrayShape, DivisiblePlan, Parts, Plan
 from ..mechanisms.partial import joined, outline, renamed
+from ..mechanisms.stating import encode, encode_scalar
 from .addresses import Address
-from .codec import Encoded, check_names, decode, encode, encode_scalar
+from .codec import Encoded, check_names, decode
 from .container import Container, checksums
 from .guarantee import PLAN, checked_plan
 

@@ -27,6 +27,7 @@ from ..privacy.laws import float_up, precise
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts
 from . import drawing, notebook
+from .filesize import expected_nbytes
 from .options import Option
 from .partial import Touched, length_of, piece
 from .predictions import ErrorPrediction
@@ -40,8 +41,6 @@ ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
 TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
 KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys.bytes": (np.uint8, (None,))}
 
-HEADER_NBYTES = 3500  # of a file, about
-PART_HEADER_NBYTES = 900  # of each of several parts, about
 _SAMPLES = 200_000
 
 
@@ -104,6 +103,11 @@ class Plan(ABC):
     @abstractmethod
     def cells_nbytes(self) -> float | None:
         """Expected bytes of one release of counts; None when it depends on an unknown size."""
+
+    @property
+    def expected_stored(self) -> float | None:
+        """Keys in each table, as `Problem.keys_above` assumes; None if that is not known yet."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -193,9 +197,7 @@ class Plan(ABC):
         return Partition(len(parts), self.problem.hashed)
 
     def observed(self, parts: Parts) -> Plan:
-        """The plan with its predictions updated from what was published; the guarantee stays the
-        same.
-        """
+        """The plan with predictions updated from what was published; the guarantee stays the same."""
         return self
 
     @abstractmethod
@@ -211,9 +213,7 @@ class Plan(ABC):
 
     @property
     def maximum_error_cells(self) -> float | None:
-        """A bound on the expected largest error over the domain, in cells; None if no bound is
-        known.
-        """
+        """A bound on the expected largest error over the domain, in cells; None if there is none."""
         return None
 
     def error_with_probability_cells(self, failure: float) -> float:
@@ -304,12 +304,12 @@ class Plan(ABC):
 
     @property
     def nbytes(self) -> int | None:
-        """Expected bytes of the file, or of all files of a release in parts, with their headers."""
-        if self.cells_nbytes is None:
-            return None
-        parts = self.problem.parts
-        headers = HEADER_NBYTES + (parts * PART_HEADER_NBYTES if parts > 1 else 0)
-        return math.ceil(self.cells_nbytes * self.releases) + headers
+        """Expected bytes of the file, or of all files of a release in parts, with their headers.
+
+        How many keys are stored depends on their counts, which are assumed to follow Zipf's law in
+        units of the noise: with more large ones, the file is larger.
+        """
+        return expected_nbytes(self)
 
     @property
     def bits_per_entry(self) -> float | None:

@@ -150,10 +150,10 @@ def assumed_above(problem: Problem, stage: Stage, counts: Floats, uniform: bool 
     return np.maximum(problem.keys_above(counts) - problem.keys_above(stage.threshold), 0.0)
 
 
-def expected_stored(problem: Problem, stage: Stage) -> float:
-    """How many pairs a plan assumes in the table."""
+def expected_stored(problem: Problem, stage: Stage, sides: int = 1) -> float:
+    """How many pairs a plan assumes in the table, or in each of two if keys have both signs."""
     zeros = float(stage.passing.chance[1] * problem.domain) if isinstance(stage, PureStage) else 0.0
-    return zeros + float(problem.keys_above(stage.threshold))
+    return zeros + float(problem.keys_above(stage.threshold)) / sides
 
 
 def step_growth(problem: Problem) -> float:

@@ -40,7 +40,7 @@ def of_release(plan: Plan, space: KeySpace, nbytes: int, reproducible: bool) -> 
 
 def of_plan(plan: Plan) -> str:
     """What a release of this plan would be."""
-    size = "not known" if plan.nbytes is None else f"about {plan.nbytes:,} bytes"
+    size = "not known" if plan.nbytes is None else f"{plan.nbytes:,} bytes planned"
     if plan.bits_per_entry is not None:
         size += f", {plan.bits_per_entry:.4g} bits per key"
     bounds = {

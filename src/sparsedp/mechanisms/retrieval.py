@@ -167,9 +167,12 @@ class RetrievalPlan(DivisiblePlan):
         return super().releases if isinstance(self.buckets, NoiseBuckets) else 1
 
     @property
+    def expected_stored(self) -> float:
+        return float(self.problem.keys_above(self.buckets.threshold))
+
+    @property
     def cells_nbytes(self) -> float:
-        stored = float(self.problem.keys_above(self.buckets.threshold))
-        return self.problem.parts * self.system.nbytes + TABLE_ENTRY_NBYTES * stored
+        return self.problem.parts * self.system.nbytes + TABLE_ENTRY_NBYTES * self.expected_stored
 
     @property
     def access(self) -> int:

@@ -67,9 +67,15 @@ class TablePlan(DivisiblePlan):
         return 0.0
 
     @property
+    def expected_stored(self) -> float | None:
+        if self.problem.entries is None:
+            return None
+        return self.expected_zeros + float(self.problem.keys_above(self.stage.threshold)) / self.releases
+
+    @property
     def cells_nbytes(self) -> float | None:
-        entries = self.problem.entries
-        return None if entries is None else TABLE_ENTRY_NBYTES * (entries + self.expected_zeros)
+        stored = self.expected_stored
+        return None if stored is None else TABLE_ENTRY_NBYTES * stored
 
     @property
     def access(self) -> int:

@@ -94,9 +94,14 @@ class ThresholdAlpPlan(Plan):
         return self.stage.delta if isinstance(self.stage, StableStage) else Fraction(0)
 
     @property
+    def expected_stored(self) -> float:
+        if self.stage is None:
+            return 0.0
+        return float(self.stored_zeros) + float(self.problem.keys_above(self.stage.threshold)) / self.releases
+
+    @property
     def cells_nbytes(self) -> float:
-        stored = 0.0 if self.stage is None else (self.problem.entries or 0) + float(self.stored_zeros)
-        return self.embedding.columns.nbytes + TABLE_ENTRY_NBYTES * stored
+        return self.embedding.columns.nbytes + TABLE_ENTRY_NBYTES * self.expected_stored
 
     @property
     def access(self) -> int:

@@ -138,8 +138,12 @@ class TightAlpPlan(DivisiblePlan):
         return self.problem.delta > 0 and self.problem.counted
 
     @property
+    def expected_stored(self) -> float:
+        return expected_stored(self.problem, self.stage, self.releases)
+
+    @property
     def cells_nbytes(self) -> float:
-        return self.blocks.nbytes + TABLE_ENTRY_NBYTES * expected_stored(self.problem, self.stage)
+        return self.blocks.nbytes + TABLE_ENTRY_NBYTES * self.expected_stored
 
     @property
     def access(self) -> int:

@@ -60,7 +60,7 @@ def kind_of_keys(space: KeySpace, kept: bool) -> str:
 def summary(plan: Plan) -> str:
     """A plan in words, with predicted errors, which take a moment."""
     step = float(plan.problem.neighbours.step)
-    size = "size unknown" if plan.nbytes is None else f"{plan.nbytes} bytes"
+    size = "size unknown" if plan.nbytes is None else f"{plan.nbytes} bytes planned"
     if plan.bits_per_entry is not None:
         size += f", {plan.bits_per_entry:.4g} bits per key"
     lines = [

@@ -12,7 +12,6 @@ from fractions import Fraction
 
 from ..errors import ParameterError
 from ..mechanisms import MECHANISMS, Plan, Problem, create_plan, mechanism_named
-from ..mechanisms.base import HEADER_NBYTES
 from ..mechanisms.laplace import LARGEST_DOMAIN
 from ..mechanisms.problem import GAUSSIAN, UserBounds
 from ..mechanisms.support import LARGEST_SHARE
@@ -23,6 +22,10 @@ from ..privacy.neighbours import Neighbours, shown
 # the second.
 PREFERRED, SMALLER = "retrieval", "tight-alp"
 MOST_TIMES = 3
+
+# What either has besides its cells, about: with few keys this is most of the file, and no reason to
+# choose.
+FIXED_NBYTES = 3500
 
 # Dense counters for up to this many keys take at most 8 MiB and have the least error, so they are
 # preferred.
@@ -89,13 +92,13 @@ def weighed(plan: Plan, problem: Problem) -> Plan:
 
     `problem` is the one that `tight-alp` would have, including what has been spent.
     """
-    nbytes = plan.nbytes
-    if plan.mechanism != PREFERRED or nbytes is None or problem.entries is None or problem.gaussian:
+    cells = plan.cells_nbytes
+    if plan.mechanism != PREFERRED or cells is None or problem.entries is None or problem.gaussian:
         return plan  # gaussian noise has a smaller error than the other mechanism could have
     if problem.nonzero is not None and problem.sizing_noise is not None and not problem.bounded:
         # With a margin, so that it is rarely too small.
         problem = replace(problem, nonzero=problem.nonzero + math.ceil(problem.sizing_spread))
-    times = nbytes / (HEADER_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
+    times = (FIXED_NBYTES + cells) / (FIXED_NBYTES + DEFAULT_BITS / 8 * (problem.entries or 1))
     if times <= MOST_TIMES:
         return plan
     reason = f"approximate privacy for few keys: {PREFERRED} would take {times:.0f} times the space"

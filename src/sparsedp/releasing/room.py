@@ -14,6 +14,11 @@ from ..mechanisms import Plan
 def check_room(plan: Plan | None, path: Path | None) -> None:
     """`ParameterError` if a part of the release is larger than the memory, or the whole than the room
     on the disk. Both sizes follow from public parameters; without those there is no plan yet.
+
+    They are the sizes that are expected. A table may turn out larger, by 16 bytes for each key whose
+    count is larger than assumed. A bound on that would have to count every key as stored, and refuse
+    releases of a tenth of that size. So a release may still not fit, as if others had filled the disk
+    meanwhile: it then fails with its budget spent.
     """
     if plan is None or plan.nbytes is None:
         return
