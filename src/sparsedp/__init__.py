@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from . import spark as spark
     from .budget.ledger import Ledger
     from .counting.local import count
-    from .counting.suggesting import Suggestion, suggest
+    from .counting.suggesting import suggest
+    from .counting.suggestion import Suggestion
     from .errors import (
         BudgetError,
         FormatError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         ReproducibleReleaseError,
         SparseDPError,
         SpentError,
+        SuggestionWarning,
     )
     from .keys.kinds import KeyColumn
     from .mechanisms import ErrorPrediction, Plan
@@ -61,6 +63,7 @@ _HOMES = {
         "ReproducibleReleaseError",
         "SparseDPError",
         "SpentError",
+        "SuggestionWarning",
     ),
     "budget.ledger": ("Ledger",),
     "keys.kinds": ("KeyColumn",),
@@ -70,7 +73,8 @@ _HOMES = {
     "releasing.published": ("Release", "load", "verify"),
     "releasing.series": ("Series", "series"),
     "counting.local": ("count",),
-    "counting.suggesting": ("Suggestion", "suggest"),
+    "counting.suggesting": ("suggest",),
+    "counting.suggestion": ("Suggestion",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -98,6 +102,7 @@ __all__ = [
     "SparseDPError",
     "SpentError",
     "Suggestion",
+    "SuggestionWarning",
     "compare",
     "count",
     "error_curves",

@@ -12,7 +12,8 @@
     ├── ReproducibleReleaseError         a release was built with test-only randomness
     └── MissingDependencyError (ImportError)   an optional package is needed for this
 
-An `OverloadWarning` reports a release that is fuller than planned, judged by what is published.
+An `OverloadWarning` reports a release that is fuller than planned, judged by what is published. A
+`SuggestionWarning` reports a suggested bound that may follow from noise alone, judged likewise.
 
 Every message says what was wrong, the value, and the fix. Nothing else raised while a release is
 built may depend on the data.
@@ -70,6 +71,12 @@ class MissingDependencyError(SparseDPError, ImportError):
 class OverloadWarning(UserWarning):
     """There are far more keys than a release was sized for: its answers are honest, but less
     precise than planned.
+    """
+
+
+class SuggestionWarning(UserWarning):
+    """There are too few users to suggest how many keys of each to count: the suggested bound is a
+    public default.
     """
 
 

@@ -25,12 +25,12 @@ import pytest
 
 import sparsedp
 from exact import exp_up, independent, worst_ratio
-from sparsedp import ParameterError
+from sparsedp import ParameterError, SuggestionWarning
 from sparsedp.counting import suggesting
 from sparsedp.counting.opening import opened
 from sparsedp.counting.request import Counting
 from sparsedp.counting.sql import Query
-from sparsedp.counting.suggesting import CLASSES, GRID, SAMPLED_KEYS, SUMS, Spending, choose, publish
+from sparsedp.counting.suggesting import CLASSES, DEFAULT_KEYS, GRID, SAMPLED_KEYS, SUMS, Spending, choose, publish
 from sparsedp.privacy.laws import TwoSided
 from sparsedp.privacy.randomness import fresh_randomness, reproducible_for_tests
 
@@ -341,4 +341,43 @@ def test_nobody_is_no_reason_to_fail(tmp_path: Path) -> None:
         for delta in (0.0, 1e-9):
             made = sparsedp.suggest(path, key="k", user="u", epsilon=1.0, delta=delta)
             assert made.max_keys_per_user in GRID
-            assert all(math.isfinite(choice.error) and 0 < choice.kept <= 1.0001 for choice in made.choices)
+            assert all(math.isfinite(choice.noise) for choice in made.choices)
+            known = [choice for choice in made.choices if math.isfinite(choice.error) and 0 < choice.kept <= 1.0001]
+            assert len(known) == (len(GRID) if made.supported else 0)
+
+
+def test_a_few_hundred_users_with_many_keys_are_seen() -> None:
+    """Catches users of one class that are lost in the noise of all classes: one key was suggested."""
+    keys_of = [[(user * 7 + at) % 2000 for at in range(100)] for user in range(300)]
+    chosen = chosen_with_noise(keys_of, 40)
+    assert sum(64 <= bound <= 181 for bound in chosen) >= 36
+
+
+def test_what_may_be_noise_alone_is_not_taken_for_users() -> None:
+    """Catches a suggestion from noise that looks like any other, and one of one key."""
+    budget, zeros = Spending.of(1.0, 0.0, 0.07), (np.zeros(len(CLASSES), np.int64), np.zeros(SUMS, np.int64))
+    unsupported = 0
+    for seed in range(100):
+        with reproducible_for_tests(seed):
+            made = choose(*publish(*zeros, budget, fresh_randomness()), budget, [float(bound) for bound in GRID])
+        if not made.supported:
+            unsupported += 1
+            assert made.max_keys_per_user == DEFAULT_KEYS
+            for text in (str(made), made._repr_html_()):
+                assert f"{DEFAULT_KEYS} is a public default, so state a bound" in text
+                assert "100.0%" not in text
+                assert "nan" not in text
+    assert unsupported >= 94
+    assert choose(*zeros, budget, [1.0] * len(GRID)).doubt  # nothing at all stands out from nothing
+
+
+def test_a_suggestion_without_support_warns() -> None:
+    """Catches counts that go on with a bound as if it were known."""
+    log = pa.table({"u": ["a", "b"], "k": ["x", "y"]})
+    for seed in (1, 2):
+        with reproducible_for_tests(seed), pytest.warns(SuggestionWarning, match="too few users for this epsilon"):
+            made = sparsedp.suggest(log, key="k", user="u", epsilon=1.0)
+        assert not made.supported
+        with reproducible_for_tests(seed), pytest.warns(SuggestionWarning, match="state a bound"):
+            counts = sparsedp.count(log, key="k", user="u", max_keys_per_user="auto", epsilon=1.0)
+        assert counts.contribution.keys == DEFAULT_KEYS

@@ -19,13 +19,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 import sparsedp
 from commands import Command
-from sparsedp import BudgetError, InputError, ParameterError, SpentError
+from sparsedp import BudgetError, InputError, ParameterError, SpentError, SuggestionWarning
 from sparsedp.budget.ledger import Ledger
 from sparsedp.counting import suggesting
-from sparsedp.counting.suggesting import GRID, Spending
+from sparsedp.counting.suggesting import DEFAULT_KEYS, GRID, Spending
 from sparsedp.privacy.randomness import reproducible_for_tests
 
 
@@ -134,10 +135,13 @@ def test_bad_rows_are_refused_and_nothing_is_spent(tmp_path: Path) -> None:
 
 def test_a_suggestion_for_programs(events: Path) -> None:
     made = json.loads(run("suggest", *ASKED, "--delta", "1e-9", "--json").stdout)
-    assert set(made) == {"max_keys_per_user", "epsilon", "left_epsilon", "typical_count", "choices"}
+    assert set(made) == {"max_keys_per_user", "epsilon", "left_epsilon", "supported", "typical_count", "choices"}
     assert [choice["max_keys_per_user"] for choice in made["choices"]] == list(GRID)
-    best = min(made["choices"], key=lambda choice: choice["error"])
-    assert made["max_keys_per_user"] == best["max_keys_per_user"]
+    if made["supported"]:  # by noise, as there are 12 users
+        best = min(made["choices"], key=lambda choice: choice["error"])
+        assert made["max_keys_per_user"] == best["max_keys_per_user"]
+    else:
+        assert {made["typical_count"], *(choice["error"] for choice in made["choices"])} == {None}
     assert made["epsilon"] + made["left_epsilon"] <= 1
     shown = run("suggest", *ASKED, "--share", "1/4").stdout.splitlines()
     assert "chosen with ε = 0.25 (ε = 0.75 is left)" in shown[0]
@@ -163,6 +167,21 @@ def test_a_release_that_chooses_its_bound_has_two_entries_that_add_up(events: Pa
     assert "t.sparsedp" in second.note
     run(*AUTO, "--force", "--ledger", "l.db", code=1)  # nothing is left
     assert len(Ledger.open("l.db").entries()) == 2
+
+
+def test_a_release_with_a_bound_that_the_data_does_not_support_says_so(
+    events: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = suggesting.choose
+    monkeypatch.setattr(suggesting, "choose", lambda classes, *given: own(0 * classes, *given))
+    from sparsedp.cli import app, releasing
+
+    assert releasing  # which adds the command
+    with pytest.warns(SuggestionWarning, match="state a bound, or let suggest spend a larger share"):
+        CliRunner().invoke(app.app, [*map(str, AUTO), "--quiet"])
+    contribution = sparsedp.load("t.sparsedp").plan.problem.contribution
+    assert contribution is not None
+    assert contribution.keys == DEFAULT_KEYS
 
 
 def test_a_dry_run_spends_nothing(events: Path) -> None:

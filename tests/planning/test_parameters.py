@@ -161,6 +161,7 @@ EXPORTED = {
     "SparseDPError",
     "SpentError",
     "Suggestion",
+    "SuggestionWarning",
     "compare",
     "count",
     "error_curves",

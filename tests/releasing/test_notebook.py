@@ -13,7 +13,7 @@ import pytest
 
 import sparsedp
 from releases import DIRECTORIES, VARIANTS, make
-from sparsedp.counting.suggesting import Choice
+from sparsedp.counting.suggestion import Choice
 from sparsedp.mechanisms import Plan
 from sparsedp.mechanisms.words import guarantee, kind_of_keys
 from sparsedp.planning.plans import make_plan

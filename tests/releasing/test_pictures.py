@@ -13,7 +13,7 @@ import sparsedp
 from releases import make
 from sparsedp import MissingDependencyError, ParameterError
 from sparsedp._util import plotting
-from sparsedp.counting.suggesting import Choice
+from sparsedp.counting.suggestion import Choice
 from sparsedp.planning.comparison import ComparisonRow
 from sparsedp.releasing import pictures
 

@@ -122,7 +122,7 @@ def release(
     asked = as_arguments(locals())
     from ..budget.spending import Account
     from ..counting.request import AUTO, Counting
-    from ..counting.suggesting import Spending, check_user, suggested_for
+    from ..counting.suggesting import Spending, check_user, suggested_for, warned
     from ..planning.drafts import draft
     from ..planning.request import Request
     from ..privacy.events import DECIDES
@@ -159,7 +159,7 @@ def release(
         return
     if budget is not None:
         wanted = {"mechanism": mechanism, "noise": noise}
-        chosen = suggested_for(source, counting, budget, wanted, account)
+        chosen = warned(suggested_for(source, counting, budget, wanted, account))
         say(f"--max-keys-per-user {chosen.max_keys_per_user}, chosen with ε = {chosen.epsilon:.4g}", quiet)
         counting = Counting.of(asked | {"max_keys_per_user": chosen.max_keys_per_user})
         drafted = draft(Request.of(asked | counting.bounds | options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,7 +30,7 @@ from .app import (
 )
 
 if TYPE_CHECKING:
-    from ..counting.suggesting import Suggestion
+    from ..counting.suggestion import Suggestion
 
 Share = Annotated[
     Fraction,
@@ -103,6 +104,12 @@ def as_json(made: Suggestion) -> dict[str, Any]:
         "max_keys_per_user": made.max_keys_per_user,
         "epsilon": made.epsilon,
         "left_epsilon": made.left,
-        "typical_count": made.typical_count,
-        "choices": [vars(choice) for choice in made.choices],
+        "supported": made.supported,
+        "typical_count": made.typical_count if made.supported else None,
+        "choices": [{name: _known(own) for name, own in vars(choice).items()} for choice in made.choices],
     }
+
+
+def _known(number: float) -> float | None:
+    """A number for JSON, which has none for what is not known."""
+    return None if math.isnan(number) else number

@@ -21,7 +21,7 @@ from .key_columns import KeySource
 from .opening import opened, run
 from .request import AUTO, Counting
 from .sql import Query
-from .suggesting import Spending, check_choice, habits, predicted_noises, suggested
+from .suggesting import Spending, check_choice, habits, predicted_noises, suggested, warned
 
 
 def count(
@@ -123,7 +123,7 @@ def count(
     check_choice(account, budget)
     noises = predicted_noises(counting, budget, {})
     with opened(source, counting) as query:
-        chosen = suggested(habits(query), budget, noises, account)
+        chosen = warned(suggested(habits(query), budget, noises, account))
         bounded = replace(counting, max_keys_per_user=chosen.max_keys_per_user)
         return replace(_counted(Query(query.table, bounded)), left_epsilon=chosen.left)
 

@@ -14,6 +14,7 @@ tests/counting/test_suggesting.py.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR
@@ -22,11 +23,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .._util.plotting import Path, finished, new_figure
 from ..budget.book import BASIC
 from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, check_affordable, spending
-from ..errors import ParameterError
-from ..mechanisms import notebook
+from ..errors import ParameterError, SuggestionWarning
 from ..planning.drafts import predicted_noise
 from ..planning.request import Request
 from ..privacy.events import DECIDES
@@ -37,6 +36,7 @@ from ..privacy.randomness import Randomness, fresh_randomness, two_sided
 from .opening import opened, run
 from .request import Counting
 from .sql import Query
+from .suggestion import Choice, Suggestion, rest
 
 DEFAULT_SHARE = 0.07
 USERS_SHARE = 0.5  # of what is spent: for the numbers of users; the rest is for the sums of counts
@@ -45,98 +45,19 @@ USERS_SHARE = 0.5  # of what is spent: for the numbers of users; the rest is for
 # last class has all users with more.
 CLASSES = GRID = tuple(sorted({round(2 ** (i / 2)) for i in range(27)}))
 _POINTS = 8  # of a class
+_ORDER = np.arange(len(CLASSES))
 SAMPLED_KEYS, SUMS = 16, 32
 LABEL = "suggest"
 
 _FREQUENT, _ROUNDS = 2.0, 30  # keys that weigh much are more frequent than the typical one
 _CLEAR, _MOST_TAIL = 3.5, 0.6
+_STANDS_OUT = 5.0  # of some classes among all that may
+DEFAULT_KEYS = 8  # a public bound for data that does not show how many keys users have
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.bool_]
 Habits: TypeAlias = tuple[Integers, Integers]  # users of each class, and sums of counts
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What a bound on the keys of a user would mean."""
-
-    max_keys_per_user: int
-    kept: float  # of all pairs of a user and a key: the share that is counted
-    noise: float  # the error of noise on a key
-    error: float  # the error that both have together, for the key of a random pair
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """The bound with the least estimated error, and the others beside it."""
-
-    max_keys_per_user: int
-    asked: float  # the ε of the release to come
-    epsilon: float  # what was spent of it on the suggestion
-    typical_count: float  # the count of the key of a random pair of a user and a key, as estimated
-    choices: tuple[Choice, ...]
-
-    def __str__(self) -> str:
-        lines = [
-            f"max_keys_per_user = {self.max_keys_per_user}, chosen with ε = {self.epsilon:.4g} "
-            f"(ε = {self.left:.4g} is left)",
-            f"Errors of a key with a count of about {self.typical_count:,.0f}, which is typical of what users have:",
-            "    keys per user   counted     noise     error",
-        ]
-        for choice in self.choices:
-            mark = "→" if choice.max_keys_per_user == self.max_keys_per_user else " "
-            lines.append(
-                f"  {mark} {choice.max_keys_per_user:>13,}   {choice.kept:>7.1%}   {_digits(choice.noise):>7}"
-                f"   {_digits(choice.error):>7}"
-            )
-        return "\n".join(lines)
-
-    @property
-    def left(self) -> float:
-        """What is left of ε for the release, rounded down."""
-        return _rest(self.asked, self.epsilon)
-
-    def plot(self, path: Path | None = None) -> Any:
-        """Error and noise against the bound, as a figure of matplotlib that notebooks show.
-
-        With a path it is also written there (PNG, SVG or PDF, by the extension).
-        """
-        figure, axes = new_figure(7, 4.2)
-        bounds = [choice.max_keys_per_user for choice in self.choices]
-        axes.plot(bounds, [choice.error for choice in self.choices], linewidth=2, label="noise and cut counts")
-        axes.plot(bounds, [choice.noise for choice in self.choices], "--", linewidth=2, label="noise alone")
-        axes.axvline(self.max_keys_per_user, color="black", linestyle=":", label=f"{self.max_keys_per_user} keys")
-        axes.set(xscale="log", yscale="log", xlabel="keys counted of each user, at most", ylabel="mean absolute error")
-        axes.set_title(f"A key with a count of about {self.typical_count:,.0f}")
-        axes.grid(alpha=0.3)
-        axes.legend()
-        return finished(figure, path)
-
-    def _repr_html_(self) -> str:
-        rows: list[list[str] | str] = [
-            [
-                f"{own.kept:.1%}",
-                _digits(own.noise),
-                _digits(own.error),
-                "← chosen" if own.max_keys_per_user == self.max_keys_per_user else "",
-            ]
-            for own in self.choices
-        ]
-        names = [f"{own.max_keys_per_user:,}" for own in self.choices]
-        spent = f"chosen with ε = {self.epsilon:.4g}, so that ε = {self.left:.4g} is left"
-        return notebook.grid(
-            ["keys per user", "counted", "noise", "error", ""],
-            names,
-            rows,
-            title=f"max_keys_per_user = {self.max_keys_per_user}, {spent}",
-            note=f"Errors of a key with a count of about {self.typical_count:,.0f}, which is typical of users' keys",
-        )
-
-
-def _digits(error: float) -> str:
-    """Three digits, or all of the whole ones."""
-    return f"{error:,.0f}" if error >= 100 else f"{error:.3g}"
 
 
 def suggest(
@@ -168,7 +89,14 @@ def suggest(
     counting = Counting.of(locals() | {"max_keys_per_user": 1})
     account = None if ledger is None else account_of(ledger, dataset)
     asked = {"mechanism": mechanism, "noise": noise}
-    return suggested_for(source, counting, Spending.of(epsilon, delta, share), asked, account)
+    return warned(suggested_for(source, counting, Spending.of(epsilon, delta, share), asked, account))
+
+
+def warned(made: Suggestion) -> Suggestion:
+    """The suggestion, with a warning if what is published may be noise alone."""
+    if not made.supported:
+        warnings.warn(made.doubt, SuggestionWarning, stacklevel=3)
+    return made
 
 
 @dataclass(frozen=True)
@@ -207,12 +135,7 @@ class Spending:
     @property
     def left(self) -> float:
         """What is left for the release, rounded down."""
-        return _rest(self.epsilon, self.spent)
-
-
-def _rest(epsilon: float, spent: float) -> float:
-    """ε without what is spent; the two never add up to more than ε."""
-    return math.nextafter(epsilon - spent, 0.0)
+        return rest(self.epsilon, self.spent)
 
 
 def suggested_for(
@@ -280,8 +203,14 @@ def publish(classes: Integers, sums: Integers, budget: Spending, randomness: Ran
 
 
 def choose(classes: Integers, sums: Integers, budget: Spending, noises: Sequence[float]) -> Suggestion:
-    """The candidate with the least estimated error, from what is published."""
-    users, keys = _spread(_at_least(classes, math.sqrt(budget.users.variance_of_draws)))
+    """The candidate with the least estimated error, from what is published; a public one if that may
+    be noise alone.
+    """
+    spread = math.sqrt(budget.users.variance_of_draws)
+    if _last_clear(classes, spread) is None and _standing_out(classes, spread) is None:
+        unknown = tuple(Choice(bound, math.nan, noise, math.nan) for bound, noise in zip(GRID, noises, strict=True))
+        return Suggestion(DEFAULT_KEYS, budget.epsilon, budget.spent, math.nan, unknown, supported=False)
+    users, keys = _spread(_at_least(classes, spread))
     pairs = max(1.0, float(users @ keys))
     cut = np.minimum(keys, np.array(GRID)[:, None])  # a row for each candidate
     kept = cut @ users / pairs
@@ -321,11 +250,12 @@ def _at_least(classes: Integers, spread: float) -> Floats:
     the last class from which on there are clearly users, their numbers fall as they did before it, and
     are not above what is published by more than its noise.
     """
-    # How many users have at least as many keys as those of each class.
-    at_least = np.cumsum(classes[::-1].astype(np.float64))[::-1]
-    noise = spread * np.sqrt(np.arange(len(classes), 0, -1))
-    clear = np.flatnonzero(at_least > _CLEAR * noise)
-    last = int(clear[-1]) if len(clear) else 0
+    at_least, noise = _summed(classes, spread)
+    last = _last_clear(classes, spread)
+    if last is None:  # only the classes that stand out are believed
+        begin, end = _standing_out(classes, spread) or (0, 1)
+        at_least, noise = _summed(np.where((begin <= _ORDER) & (end > _ORDER), classes, 0), 0.0)
+        last = end - 1
     # It falls from class to class, so neighbours that do not are averaged.
     blocks: list[list[float]] = []
     for number in at_least[: last + 1].tolist():
@@ -344,6 +274,28 @@ def _at_least(classes: Integers, spread: float) -> Floats:
         at = last + len(tail)
         tail.append(min(tail[-1] * fall, max(at_least[at], 0.0) + noise[at]))
     return np.concatenate([smooth[:-1], tail])
+
+
+def _summed(classes: Integers, spread: float) -> tuple[Floats, Floats]:
+    """How many users have at least as many keys as those of each class, and the noise of that."""
+    return np.cumsum(classes[::-1].astype(np.float64))[::-1], spread * np.sqrt(np.arange(len(classes), 0, -1))
+
+
+def _last_clear(classes: Integers, spread: float) -> int | None:
+    """The last class from which on there are clearly users, if there is any."""
+    at_least, noise = _summed(classes, spread)
+    clear = np.flatnonzero(at_least > _CLEAR * noise)
+    return int(clear[-1]) if len(clear) else None
+
+
+def _standing_out(classes: Integers, spread: float) -> tuple[int, int] | None:
+    """The neighbouring classes, from one to before another, that stand out most from the noise, which
+    hides a few hundred users among all classes; None if none do.
+    """
+    before = np.append(0, np.cumsum(classes)).astype(np.float64)
+    ends = [(begin, end) for end in range(1, len(before)) for begin in range(end)]
+    begin, end = max(ends, key=lambda own: (before[own[1]] - before[own[0]]) / math.sqrt(own[1] - own[0]))
+    return (begin, end) if before[end] - before[begin] > _STANDS_OUT * spread * math.sqrt(end - begin) else None
 
 
 def _spread(at_least: Floats) -> tuple[Floats, Floats]:

@@ -31,7 +31,7 @@ from ...counting.executors import check_executors
 from ...counting.request import AUTO, Counting
 from ...counting.spark_habits import spark_habits
 from ...counting.spark_rows import INTEGER_TYPES, Query, ids_of, rows_by_part, sum_by_key
-from ...counting.suggesting import Spending, check_choice, predicted_noises, suggested
+from ...counting.suggesting import Spending, check_choice, predicted_noises, suggested, warned
 from ...errors import ParameterError
 from ...format import files
 from ...format.description import format_of, part_name
@@ -119,7 +119,7 @@ def release(
     named = drafted.problem.keep_keys
     rows = _checked_rows(query, own_domain, named)
     if budget is not None:
-        chosen = suggested(spark_habits(query), budget, noises, account)
+        chosen = warned(suggested(spark_habits(query), budget, noises, account))
         query, drafted = _asked(df, asked | {"max_keys_per_user": chosen.max_keys_per_user})
     randomness = fresh_randomness()
     space = query.described(KeySpace.draw(own_domain, randomness))
