@@ -47,6 +47,20 @@ def days(folder: Path) -> sparsedp.Series:
     return sparsedp.series(folder, allow_reproducible=True)
 
 
+def test_it_says_which_labels_it_has_and_goes_back(days: sparsedp.Series) -> None:
+    """Catches labels that are sought among pairs, and positions that are taken for labels."""
+    assert "2024-02-29" in days
+    assert date(2024, 3, 1) in days
+    assert datetime(2024, 3, 1) in days
+    for other in ("2024-02-26", "2024-02", "", date(2025, 2, 27), datetime(2024, 2, 27, 5), 0, None):
+        assert other not in days
+        with pytest.raises(ParameterError):
+            days[other]  # type: ignore[index]  # what has no text either
+    for pair in days:
+        assert pair in days
+    assert list(reversed(days)) == list(days)[::-1]
+
+
 def test_it_answers_with_a_row_for_each_release(days: sparsedp.Series) -> None:
     """Catches rows in another order, columns that are keys of another, and options that are lost."""
     assert days.labels == ("2024-02-27", "2024-02-28", "2024-02-29", "2024-03-01", "2024-03-02")

@@ -13,6 +13,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from fractions import Fraction
@@ -64,6 +65,15 @@ class Series:
 
     def __getitem__(self, label: Label) -> Release:
         return self.releases[self._position(_text(label))]
+
+    def __contains__(self, label: object) -> bool:
+        """Whether `self[label]` is a release; pairs that `iter` gives are contained too."""
+        with suppress(ParameterError):
+            label = _text(label)
+        return label in self.labels or label in list(self)
+
+    def __reversed__(self) -> Iterator[tuple[str, Release]]:
+        return reversed(list(self))
 
     def __iter__(self) -> Iterator[tuple[str, Release]]:
         return iter(zip(self.labels, self.releases, strict=True))
