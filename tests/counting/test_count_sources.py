@@ -232,3 +232,31 @@ def test_a_lazy_frame_is_counted_in_batches_and_never_collected(monkeypatch: pyt
     counts = sparsedp.count(frame, key="k")
     assert int(counts.units.sum()) == sum(heights) == rows
     assert max(heights) < rows
+
+
+def test_a_stream_is_read_once_and_never_taken_for_an_empty_table() -> None:
+    """Catches a stream at its end that is counted again: it has no rows, and nothing tells why."""
+    events, pairs = pa.table({"k": ["a", "a", "b"]}), pa.table({"k": ["a", "b"], "n": [2, 1]})
+    reader, other = events.to_reader(), events.to_reader()
+    assert len(sparsedp.count(reader, key="k")) == 2
+    with pytest.raises(InputError, match=r"read before, and it can be read only once.*read_all\(\)"):
+        sparsedp.count(reader, key="k")
+    with pytest.raises(InputError, match="no column 'key'"):
+        sparsedp.count(other, key="key")
+    with pytest.raises(InputError, match="read only once"):  # a refusal has read it too
+        sparsedp.count(other, key="k")
+    reader = pairs.to_reader()
+    sparsedp.release(reader, epsilon=1.0)
+    with pytest.raises(InputError, match="read only once"):
+        sparsedp.release(reader, epsilon=1.0)
+    for _ in range(100):  # readers that are gone are no reason to refuse new ones
+        assert len(sparsedp.count(events.to_reader(), key="k")) == 2
+
+
+def test_an_empty_json_file_has_no_rows(tmp_path: Path) -> None:
+    """It may be what is left without the rows of a user: an error would tell that they are gone."""
+    for name, content in (("a.jsonl", ""), ("b.jsonl", "\n"), ("c.json", "[]"), ("d.json", "")):
+        (tmp_path / name).write_text(content)
+        counts = sparsedp.count(tmp_path / name, key="k", user="u", max_keys_per_user=2)
+        assert len(counts) == 0
+        sparsedp.release(counts, epsilon=1.0)

@@ -17,7 +17,7 @@ from typing import Any
 
 from .. import _native
 from ..errors import InputError, ParameterError
-from ..keys.containers import is_dataset, is_lazy_frame
+from ..keys.containers import is_dataset, is_lazy_frame, refuse_second_reading
 from .files import Reading, listed, matching, of_files
 from .frames import of_arrow, of_dataset, of_lazy_frame
 from .scans import RelationScan, Scan, check_columns, literal
@@ -147,6 +147,7 @@ def _open(
         return of_lazy_frame(connection, source, columns, complaints)
     if is_dataset(source):
         return of_dataset(connection, source, columns)
+    refuse_second_reading(source)
     return of_arrow(connection, source, columns, value)
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..errors import InputError, KeyTypeError
 from ..privacy.randomness import Words
 from .batches import Batch, ids_of
-from .containers import has, is_dataset, is_lazy_frame, is_unread, unlabelled
+from .containers import has, is_dataset, is_lazy_frame, is_unread, refuse_second_reading, unlabelled
 
 if TYPE_CHECKING:
     from .hashing import KeySpace
@@ -51,6 +51,7 @@ def as_keys_and_values(table: Any) -> tuple[Any, Any]:
     if is_unread(table):
         check_counted_columns(column_names(table))
         table = read(table)
+    refuse_second_reading(table)
     try:
         columns = pyarrow.table(table)
     except _CONVERSION_ERRORS:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -23,6 +24,9 @@ _TABLES = (
     ("duckdb", ("DuckDBPyRelation",)),
     ("pyspark.sql", ("DataFrame",)),
 )
+
+
+_streams: WeakSet[Any] = WeakSet()
 
 
 def has(thing: object, name: str) -> bool:
@@ -108,3 +112,16 @@ def is_unread(table: object) -> bool:
 def is_table(thing: object) -> bool:
     """Whether this is a table of columns, not a column."""
     return any(is_a(thing, module, name) for module, names in _TABLES for name in names)
+
+
+def refuse_second_reading(table: object) -> None:
+    """`InputError` for a stream of record batches that this process has been given before: it does not
+    tell that it is at its end, and would be taken for a table without rows.
+    """
+    if is_a(table, "pyarrow", "RecordBatchReader"):
+        if table in _streams:
+            raise InputError(
+                "the RecordBatchReader has been read before, and it can be read only once; pass the table that "
+                "read_all() of a new one gives"
+            )
+        _streams.add(table)
