@@ -286,6 +286,7 @@ def test_what_the_system_refuses_names_files_that_are_there() -> None:
         ("--sensitivity", "1e-300"),
         ("--step", "1e-300"),
         ("--nonzero", "1e300"),
+        ("--total", "1e308"),
         ("--domain", "1e300"),
         ("--delta", "1e-300", "--mechanism", "retrieval"),
         ("--delta", "1e-320", "--mechanism", "retrieval", "--sensitivity", "1e6"),

@@ -394,3 +394,23 @@ def test_a_sum_of_real_values_does_not_depend_on_the_order_of_the_rows() -> None
         counts = sparsedp.count(table, key="k", user="u", value="v", **bounds)
         sums.add(tuple(counts.units.tolist()))
     assert len(sums) == 1
+
+
+@pytest.mark.parametrize(
+    ("extreme", "message"),
+    [
+        (
+            {"value": "v", "step": 0.25, "max_per_key": 10**400},
+            "max_per_key must be at most 2\\^41 steps, .* got 1.00e",
+        ),
+        ({"value": "v", "max_per_key": 10**400}, "max_per_key must be at most 2\\^61, as counts are, got 1.00e"),
+        ({"value": "v", "step": 5e-324}, "step must be a ratio of integers below 2\\^53, got 5e-324"),
+        ({"user": "v", "max_keys_per_user": 10**400}, "max_keys_per_user must be at most 2\\^61, got 1.00e"),
+        ({"domain": 10**400}, "domain must be in 1..2\\^64, got 1000"),
+    ],
+)
+def test_an_extreme_bound_is_refused(extreme: dict[str, Any], message: str) -> None:
+    # Catches an OverflowError, and a bound on keys that no database can compare with: nothing was
+    # counted then.
+    with pytest.raises(ParameterError, match=message):
+        sparsedp.count(pd.DataFrame({"k": ["a", "b"], "v": [1, 2]}), key="k", **extreme)

@@ -50,12 +50,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"step": 1e-30}, "step must be a ratio of integers below 2^53, got 1e-30; use a rounder one"),
     *(({"total": bad}, "total must be positive, got") for bad in (0, -3.5)),
     *(({"total": bad}, "total must be a finite number, got") for bad in ("9", NAN)),
+    ({"total": 10**400}, "total must be at most 2^125, the most that counts can add up to, got 1.00e+400"),
+    ({"total": 1e40, "step": 0.5}, "total must be at most 2^125 steps of 0.5, the most that counts can add up to"),
     *(({"upper": bad}, "upper must be positive, got") for bad in (0, -1)),
     *(({"upper": bad}, "upper must be a finite number, got") for bad in ("9", INFINITY, True)),
     *(({"sensitivity": bad}, "sensitivity must be positive, got") for bad in (0, -1)),
     *(({"sensitivity": bad}, "sensitivity must be a finite number, got") for bad in ("1", NAN, INFINITY, True)),
     *(({"sensitivity": bad}, "sensitivity must be at least 1 (one count), got") for bad in (0.5, 0.999)),
     *(({"sizing_share": bad}, "sizing_share must be") for bad in (0, 1, -0.1, 2, NAN, INFINITY, "0.1")),
+    ({"sizing_share": 5e-324}, "sizing_share must be at least 1e-06, got 5e-324"),
     ({"sizing_share": 1.5, "nonzero": 5}, "sizing_share must be in (0, 1), got 1.5"),
     *(({"alpha": bad}, "alpha must be in [0.05, 1000], got") for bad in (0, -1, 0.01, 1001)),
     *(({"size_factor": bad}, "size_factor (rows per non-zero key) must be above 2, got") for bad in (2, 0, -1)),
@@ -129,6 +132,29 @@ def test_a_domain_may_be_a_whole_number_of_any_type(domain: Any) -> None:
 def test_an_unknown_estimator_is_refused(estimator: Any) -> None:
     with pytest.raises(ParameterError, match="estimator of mechanism 'laplace' must be one of 'paper', got"):
         sparsedp.release({3: 5}, epsilon=1, domain=10).lookup([3], estimator=estimator)
+
+
+@pytest.mark.parametrize("ask", ["error_with_probability", "error"])
+@pytest.mark.parametrize("value", ["a", None, 10**400])
+def test_what_a_plan_is_asked_for_is_a_number(ask: str, value: Any) -> None:
+    with pytest.raises(ParameterError, match=r"must be a finite number, got ('a'|None|10000)"):
+        getattr(sparsedp.plan(1.0, nonzero=9), ask)(value)
+
+
+@pytest.mark.parametrize("failure", [0, -1, 1, 5e-324, 9e-301])
+def test_a_failure_probability_has_an_inverse(failure: float) -> None:
+    # Catches an OverflowError: 1/5e-324 is no float.
+    for more in ({"nonzero": 9}, {"nonzero": 9, "signed": True}, {"domain": 9}):
+        made = sparsedp.plan(1.0, **more)  # type: ignore[arg-type]
+        assert made.error_with_probability(1e-300) > 0
+        with pytest.raises(ParameterError, match=r"failure probability must be in \[1e-300, 1\), got"):
+            made.error_with_probability(failure)
+
+
+@pytest.mark.parametrize("confidence", ["a", None, [0.5]])
+def test_a_confidence_is_a_number(confidence: Any) -> None:
+    with pytest.raises(ParameterError, match="confidence must be a finite number, got"):
+        sparsedp.release({3: 5}, epsilon=1, domain=10).interval([3], confidence)
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -1, 2, NAN])

@@ -11,9 +11,13 @@ from typing import Any, cast
 
 from .._util.lazy import cached_property
 from ..errors import ParameterError
+from ..keys.hashing import HASHED_DOMAIN
 from ..keys.kinds import COLUMN_KINDS, MOST_COLUMNS, NAMES_IN_WORDS, is_name
+from ..planning.request import checked_step
 from ..privacy.contributions import Contribution
+from ..privacy.neighbours import shown
 from ..privacy.numbers import positive_fraction, whole_number
+from ..structures.table import LARGEST_COUNT
 from .files import Reading
 from .scans import case_twin
 
@@ -57,6 +61,8 @@ class Counting:
         if self.nulls not in ("refuse", "drop"):
             raise ParameterError(f"nulls must be 'refuse' or 'drop', got {self.nulls!r}")
         _ = self.contribution, self.reading, self.keys, self.key_types  # computing them checks them
+        if self.domain is not None and not 1 <= whole_number("domain", self.domain) <= HASHED_DOMAIN:
+            raise ParameterError(f"domain must be in 1..2^64, got {self.domain}")
         if self.domain is not None and len(self.keys) > 1:
             raise ParameterError(f"domain is for keys of one column of integers, got {len(self.keys)} columns; omit it")
         for role in ("user", "value"):
@@ -106,6 +112,9 @@ class Counting:
             )
         if self.step is not None and value is None:
             raise ParameterError("step is for sums of a value column; pass value=, or omit step=")
+        if per_key > LARGEST_COUNT * self.unit:
+            most = "2^61" if self.step is None else "2^41 steps"
+            raise ParameterError(f"max_per_key must be at most {most}, as counts are, got {shown(per_key)}")
         if user is None:
             if max_keys not in (None, 1):
                 raise ParameterError(
@@ -121,7 +130,9 @@ class Counting:
             )
         if max_keys == AUTO:
             raise ParameterError("max_keys_per_user must be a number here; suggest() chooses one, and spends ε on it")
-        return Contribution(whole_number("max_keys_per_user", cast(int, max_keys)), per_key, user)
+        if (keys := whole_number("max_keys_per_user", cast(int, max_keys))) > LARGEST_COUNT:
+            raise ParameterError(f"max_keys_per_user must be at most 2^61, got {shown(Fraction(keys))}")
+        return Contribution(keys, per_key, user)
 
     @property
     def bounds(self) -> dict[str, Any]:
@@ -137,7 +148,7 @@ class Counting:
     @cached_property
     def grid(self) -> Fraction | None:
         """The grid on which sums of real values will be released."""
-        return None if self.step is None else positive_fraction("step", self.step)
+        return None if self.step is None else checked_step(self.step)
 
     @property
     def unit(self) -> Fraction:

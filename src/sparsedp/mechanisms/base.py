@@ -24,6 +24,7 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy.bounds import failure_of, geometric_mean_error
 from ..privacy.laws import float_up, precise
+from ..privacy.numbers import check_number
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts
 from . import drawing, notebook
@@ -329,8 +330,8 @@ class Plan(ABC):
 
     def error_with_probability(self, failure: float) -> float:
         """An error that one entry exceeds with probability at most `failure` (the paper's ψ)."""
-        if not 0 < failure < 1:
-            raise ParameterError(f"failure probability must be in (0, 1), got {failure}")
+        if not 1e-300 <= check_number("failure probability", failure) < 1:  # a smaller one has no inverse
+            raise ParameterError(f"failure probability must be in [1e-300, 1), got {failure}")
         return self.error_with_probability_cells(failure / self.releases) * self.releases * self._step
 
     def tail_probability(self, error: float) -> float:
@@ -339,8 +340,8 @@ class Plan(ABC):
 
     def error(self, value: float, samples: int = _SAMPLES) -> ErrorPrediction:
         """The predicted error of a lookup whose true value is `value`; more samples, less luck."""
-        if not math.isfinite(value) or (value < 0 and not self.problem.signed):
-            raise ParameterError(f"value must be finite and non-negative (or signed=True), got {value}")
+        if check_number("value", value) < 0 and not self.problem.signed:
+            raise ParameterError(f"value must not be negative without signed=True, got {value}")
         cells = min(round(abs(value) / self._step), LARGEST_COUNT)
         if self.problem.upper_cells is not None:
             cells = min(cells, self.problem.upper_cells)

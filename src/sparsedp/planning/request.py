@@ -18,9 +18,13 @@ from ..keys.hashing import HASHED_DOMAIN
 from ..mechanisms import MECHANISMS, Problem
 from ..mechanisms.problem import GAUSSIAN, MOST_PARTS, NOISES
 from ..privacy.contributions import BoundedCounts, Contribution
-from ..privacy.neighbours import Neighbours
+from ..privacy.neighbours import Neighbours, shown
 from ..privacy.numbers import check_delta, check_epsilon, positive_fraction, whole_number
+from ..structures.table import LARGEST_COUNT
 
+# The most that counts can add up to: 2^64 keys with the largest count. And a share of ε below which
+# the size would be estimated with noise of millions of keys.
+MOST_TOTAL, LEAST_SHARE = (HASHED_DOMAIN * LARGEST_COUNT), 1e-6
 KEPT_INTEGERS = "keep_keys is for hashed keys; integers of a domain are stored as they are anyway"
 
 
@@ -78,6 +82,11 @@ class Request:
             return None
         if positive_fraction("sizing_share", self.sizing_share) >= 1:
             raise ParameterError(f"sizing_share must be in (0, 1), got {self.sizing_share}")
+        if self.sizing_share < LEAST_SHARE:
+            raise ParameterError(
+                f"sizing_share must be at least {LEAST_SHARE:g}, got {self.sizing_share}: a smaller share would "
+                "estimate a size of many millions of keys"
+            )
         return float(self.sizing_share)
 
     @cached_property
@@ -109,7 +118,7 @@ class Request:
             domain=HASHED_DOMAIN if self.domain is None else int(self.domain),
             hashed=self.domain is None,
             nonzero=None if self.nonzero is None else int(self.nonzero),
-            total=None if self.total is None else positive_fraction("total", self.total),
+            total=None if self.total is None else _checked_total(self.total, neighbours.step),
             upper=None if self.upper is None else positive_fraction("upper", self.upper),
             signed=bool(self.signed),
             contribution=contribution,
@@ -135,9 +144,7 @@ class Request:
 
     @property
     def _neighbours(self) -> Neighbours:
-        cell = Fraction(1) if self.step is None else positive_fraction("step", self.step)
-        if max(cell.numerator, cell.denominator) >= 1 << 53:
-            raise ParameterError(f"step must be a ratio of integers below 2^53, got {self.step}; use a rounder one")
+        cell = Fraction(1) if self.step is None else checked_step(self.step)
         user = None if self.contribution is not None else self._contribution
         stated: float | Fraction = 1 if self.sensitivity is None else self.sensitivity
         if user is not None:
@@ -158,6 +165,25 @@ class Request:
         grid = neighbours.step if neighbours.real else None
         near = contribution.total <= neighbours.sensitivity
         return near and grid == step and (self.problem.signed or not signed)
+
+
+def checked_step(step: float | Fraction) -> Fraction:
+    """The grid of real values, or `ParameterError`."""
+    cell = positive_fraction("step", step)
+    if max(cell.numerator, cell.denominator) >= 1 << 53:
+        raise ParameterError(f"step must be a ratio of integers below 2^53, got {step}; use a rounder one")
+    return cell
+
+
+def _checked_total(total: float, step: Fraction) -> Fraction:
+    bound = positive_fraction("total", total)
+    if bound > MOST_TOTAL * step:
+        unit = "" if step == 1 else f" steps of {shown(step)}"
+        raise ParameterError(
+            f"total must be at most 2^125{unit}, the most that counts can add up to, got {shown(bound)}; omit total= "
+            "to have the size estimated"
+        )
+    return bound
 
 
 def _as_counted(counts: BoundedCounts, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import ParameterError
+from ..privacy.numbers import check_number
 from ..privacy.randomness import Words
 
 Floats = npt.NDArray[np.float64]
@@ -40,5 +41,6 @@ class Sum(NamedTuple):
 
 def check_confidence(confidence: float) -> None:
     """`ParameterError` unless it is a probability that an interval can have."""
-    if not 0 < confidence < 1:
+    number = confidence if isinstance(confidence, float) else check_number("confidence", confidence)
+    if not 0 < number < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
