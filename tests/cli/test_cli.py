@@ -261,6 +261,9 @@ def test_an_interrupt_half_way_leaves_nothing(visits: Path, monkeypatch: pytest.
     assert "Traceback" not in done.stderr
     if done.returncode:  # it may have been faster
         assert done.returncode == 130
+        # Catches typer, which ends without a word.
+        told = "sparsedp: interrupted; no file was written, and anything already debited stays debited"
+        assert done.stderr.splitlines()[-1] == told
         assert not Path("v.sparsedp").exists()
     # An interrupt right after its folder was made may leave the folder, but nothing in it.
     assert [left for left in spilled.rglob("*") if left.is_file()] == []

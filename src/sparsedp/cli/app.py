@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import signal
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,7 @@ from ..errors import (
     reason_of,
 )
 from ..privacy.numbers import written_number
+from . import standard
 from .wording import language, translated
 
 # In the order of use: a release and its readers, then the commands that help to plan one, then the
@@ -55,21 +57,41 @@ ORDER = (
 )
 
 
-class _InOrder(typer.core.TyperGroup):
+class _PastTyperError(BaseException):
+    """What typer would end without a word, or with another exit code."""
+
+
+class _Commands(typer.core.TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=ORDER.index)
+
+    def make_context(self, *arguments: Any, **more: Any) -> Any:
+        with _past_typer():
+            return super().make_context(*arguments, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _past_typer():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _past_typer() -> Iterator[None]:
+    try:
+        yield
+    except (KeyboardInterrupt, BrokenPipeError) as error:
+        raise _PastTyperError from error
 
 
 app = typer.Typer(
     name="sparsedp",
-    cls=_InOrder,
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-FAILED, WRONG = 1, 2
+FAILED, WRONG, INTERRUPTED = 1, 2, 130
 _FAILURES = (BudgetError, FormatError, LedgerError, RemoteError, ReproducibleReleaseError, SpentError)
 _invoked: list[str] = []  # the command, so that messages name its options
 _told_to_end: list[bool] = []
@@ -80,17 +102,21 @@ def run() -> None:
     # They add their commands.
     from . import auditing, budget, planning, reading, releasing, reproducing, series, serving, suggesting  # noqa: F401
 
+    standard.hold()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # characters that the terminal cannot show appear as escapes
     warnings.formatwarning = lambda message, *_, **__: f"sparsedp: {in_options(str(message))}\n"
     signal.signal(signal.SIGTERM, _stop)
     try:
-        _command()
+        try:
+            _command()
+        finally:
+            standard.finish()
     except SparseDPError as error:
         fail(in_options(error), FAILED if isinstance(error, _FAILURES) else WRONG)
     except BrokenPipeError:  # the reader of the output has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        standard.give_up()
         sys.exit(0)
     except (FileExistsError, FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
         fail(reason_of(error), WRONG)
@@ -101,6 +127,8 @@ def run() -> None:
 def _command() -> None:
     try:
         _commands()()
+    except _PastTyperError as past:
+        raise (past.__cause__ or past) from None
     except BaseException:
         # The exit may have come up in a library that made another error of it.
         if _told_to_end:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import standard
 from .app import Json, Quiet, app, say, show
 
 if TYPE_CHECKING:
@@ -93,9 +93,10 @@ def _read_keys(release: Release, file: Path | None, integer: bool) -> Iterator[A
         with file.open("rb") as stream:
             yield from asked_from(release, stream, integer, file.suffix.lower() in (".jsonl", ".ndjson", ".json"))
         return
-    if sys.stdin.isatty():
+    typed = standard.stdin("name a file of keys, or pass keys as arguments")
+    if typed.isatty():
         say("reading keys from the terminal, one per line, until Ctrl-D")
-    yield from asked_from(release, sys.stdin.buffer, integer, False)
+    yield from asked_from(release, typed, integer, False)
 
 
 @app.command()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .app import Json, Quiet, app, say, show
+from .app import INTERRUPTED, Json, Quiet, app, fail, say, show
 
 
 @app.command()
@@ -37,7 +37,10 @@ def reproduce(
     """
     from ..experiments.reproduction import reproduce as run
 
-    sections = run(out, quick, only or (), lambda words: say(words, quiet), seed, peers)
+    try:
+        sections = run(out, quick, only or (), lambda words: say(words, quiet), seed, peers)
+    except KeyboardInterrupt:
+        fail(f"interrupted; what is done is kept in {out}, and the same command continues", INTERRUPTED)
     checks = [check for section in sections for check in section.checks]
     if json:
         show([vars(check) | {"reached": check.reached} for check in checks])

@@ -15,6 +15,7 @@ import pyarrow.csv
 
 from ..releasing.published import Release
 from .parsing import ANSWERS, Asked
+from .standard import writing
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
@@ -42,13 +43,14 @@ class Writer:
 
     def write(self, table: pa.Table) -> None:
         """Append a block of rows."""
-        if self._json:
-            self._out.write(_json_lines(table))
-        else:
-            header = pyarrow.csv.WriteOptions(include_header=self._first, quoting_style="needed")
-            pyarrow.csv.write_csv(table, self._out, header)
+        with writing():
+            if self._json:
+                self._out.write(_json_lines(table))
+            else:
+                header = pyarrow.csv.WriteOptions(include_header=self._first, quoting_style="needed")
+                pyarrow.csv.write_csv(table, self._out, header)
+            self._out.flush()
         self._first = False
-        self._out.flush()
 
 
 def _json_lines(table: pa.Table) -> bytes:
