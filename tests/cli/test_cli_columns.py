@@ -79,8 +79,8 @@ def test_many_keys_are_csv_or_json_lines() -> None:
 REFUSED: list[tuple[list[str], str | None, str]] = [
     (["2024-01-01"], None, "2 columns, day (date), page (text): pass one argument for each, got 1; several keys are"),
     (["2024-01-01", "/", "x"], None, "got 3"),
-    (["2024-1-1", "/"], None, "key '2024-1-1' in line 1 must be a date such as 2024-01-31"),
-    (["2024-02-30", "/"], None, "key '2024-02-30' in line 1 must be a date"),
+    (["2024-1-1", "/"], None, "key '2024-1-1' (argument 1) must be a date such as 2024-01-31"),
+    (["2024-02-30", "/"], None, "key '2024-02-30' (argument 1) must be a date"),
     ([], "", "it is empty; its first line must be day,page"),
     ([], "day,url\n2024-01-01,/\n", "the first line of the keys must name the columns of the key: day, page"),
     ([], "day,page\n2024-01-01,/\n2024-01-01\n", "line 3 has another number of columns than the first, which has 2"),

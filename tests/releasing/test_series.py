@@ -175,11 +175,14 @@ def test_a_name_without_a_date_needs_a_label(name: str, tmp_path: Path) -> None:
         (lambda: sparsedp.series([day_of(1)], labels="a"), "must be a list of labels"),
         (lambda: sparsedp.series([day_of(1)], labels=[datetime(2024, 1, 1, 5)]), "a time of a day"),
         (lambda: sparsedp.series({"a": day_of(1)}, labels=["a"]), "beside a mapping"),
-        (lambda: sparsedp.series({"2024-01": day_of(1)}).between("2024-01-05"), "must be months or years"),
-        (lambda: sparsedp.series({"2024-01-01": day_of(1)}).between(until="2024-W01-3"), "must be dates such as"),
+        (lambda: sparsedp.series({"2024-01": day_of(1)}).between("2024-01-05"), "since must be a month or a year"),
+        (
+            lambda: sparsedp.series({"2024-01-01": day_of(1)}).between(until="2024-W01-3"),
+            "until must be a date such as",
+        ),
         (lambda: sparsedp.series({"a": day_of(1)}).window_sums(KEYS, 2), "window must be at most 1"),
         (lambda: sparsedp.series({"a": day_of(1)})["b"], "no release 'b'"),
-        (lambda: sparsedp.series({"2024-01-01": day_of(1)}).between("soon"), "must be dates such as"),
+        (lambda: sparsedp.series({"2024-01-01": day_of(1)}).between("soon"), "since must be a date such as"),
         (lambda: sparsedp.series({"a": day_of(1, "threshold")}).sum(KEYS), "release a: mechanism 'threshold' has no"),
     ],
 )
@@ -337,7 +340,7 @@ def test_commands(days: sparsedp.Series, folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "p.png").stat().st_size > 5000
     for wrong, message in (
         (("lookup", tmp_path / "none", "a"), "there is no release"),
-        (("sum", folder, "a", "--since", "soon", test), "dates such as"),
+        (("sum", folder, "a", "--since", "soon", test), "--since must be a date such as"),
         (("lookup", folder, "a"), "reproducible"),
         (("plot", folder, "a", "-o", tmp_path / "p.jpeg2", test), "p.jpeg2"),
     ):

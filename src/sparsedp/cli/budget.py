@@ -178,7 +178,9 @@ def plan_ledger(
     path: LedgerFile,
     epsilon: Annotated[
         Fraction | None,
-        typer.Option("--epsilon", "-e", help="The ε of a release; by default the last one.", parser=number),
+        typer.Option(
+            "--epsilon", "-e", help="The ε of a release; by default the last one.", parser=number, metavar="NUMBER"
+        ),
     ] = None,
     delta: Delta = Fraction(0),
     dataset: Dataset = "default",

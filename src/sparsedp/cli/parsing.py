@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from functools import partial
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ from ..keys.kinds import columns_in_words, labels
 from ..keys.written import parsed
 from ..releasing.published import Release
 from .lines import lines_of, objects_of, records_of
+
+Place: TypeAlias = Callable[[int, int], str]  # where a row of a column comes from, for messages
 
 ANSWERS = ("estimate", "low", "high")
 
@@ -35,13 +38,15 @@ def asked_of(release: Release, arguments: list[str], integer: bool) -> Asked:
     """Arguments of the command line: each a key, or a column of the only key."""
     columns = release.key_columns
     if len(columns) == 1:
-        return _asked(release, [_column_of(arguments)], integer, _from(1))
+        return _asked(release, [_column_of(arguments)], integer, lambda row, _: f"(argument {row + 1})")
     if len(arguments) != len(columns):
         raise InputError(
             f"a key of this release has {len(columns)} columns, {columns_in_words(columns)}: pass one argument for "
             f"each, got {len(arguments)}; several keys are read with --file"
         )
-    return _asked(release, [_column_of([text]) for text in arguments], integer, _from(1))
+    return _asked(
+        release, [_column_of([text]) for text in arguments], integer, lambda _, column: f"(argument {column + 1})"
+    )
 
 
 def asked_from(release: Release, file: BinaryIO, integer: bool, as_json: bool) -> Iterator[Asked]:
@@ -51,17 +56,25 @@ def asked_from(release: Release, file: BinaryIO, integer: bool, as_json: bool) -
     columns, line = release.key_columns, 1
     if len(columns) == 1:
         for texts in lines_of(file):
-            yield _asked(release, [texts], integer, _from(line))
+            yield _asked(release, [texts], integer, _lines(_from(line)))
             line += len(texts)
         return
     names = [str(column.name) for column in columns]
     for block in objects_of(file, names) if as_json else records_of(file, names):
-        yield _asked(release, block.columns, integer, block.line_of)
+        yield _asked(release, block.columns, integer, _lines(block.line_of))
 
 
 def _from(first: int) -> Callable[[int], int]:
     """Where each row is the next line."""
     return lambda row: first + row
+
+
+def _lines(line_of: Callable[[int], int]) -> Place:
+    return lambda row, _: f"in line {line_of(row)}"
+
+
+def _row_of(place: Place, column: int, row: int) -> str:
+    return place(row, column)
 
 
 def _column_of(texts: list[str]) -> pa.Array:
@@ -74,12 +87,17 @@ def _column_of(texts: list[str]) -> pa.Array:
     return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(b"".join(letters)))
 
 
-def _asked(release: Release, texts: list[pa.Array], integer: bool, line_of: Callable[[int], int]) -> Asked:
+def _asked(release: Release, texts: list[pa.Array], integer: bool, place: Place) -> Asked:
     """Text as keys of the release. Files of format 1 do not state the kind: `integer` decides."""
-    columns, simple = release.key_columns, not release.key_space.columns
+    columns = release.key_columns
+    if integer and any(own.kind not in (None, "integer") for own in columns):
+        raise InputError(
+            "--integer is for files that do not state the kind of their keys, and those of this one are "
+            f"{columns_in_words(columns)}; omit it"
+        )
     shown = dict(zip(labels(columns, ANSWERS), texts, strict=True))
     values = tuple(
-        parsed(column, "integer" if integer and simple else own.kind or "text", lambda row: f"in line {line_of(row)}")
-        for column, own in zip(texts, columns, strict=True)
+        parsed(column, "integer" if integer else own.kind or "text", partial(_row_of, place, at))
+        for at, (column, own) in enumerate(zip(texts, columns, strict=True))
     )
     return Asked(shown, values if len(columns) > 1 else values[0])

@@ -20,6 +20,7 @@ _VALUE = r"'[^']*'|\w+"
 _QUOTED = r"\"{3}.*?\"{3}|(?<!\w)'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 _FUNCTIONS = {"release()": "sparsedp release", "count()": "sparsedp release"}
+_ONLY_PYTHON = (", or pass labels=",)  # fixes that no command has, beside one that it has
 
 
 def flags_of(command: Any) -> dict[str, str]:
@@ -76,6 +77,8 @@ def translated(message: str, flags: dict[str, str], parameters: bool = True) -> 
         return flag if certain else name
 
     text = called.sub(typed, message)
+    for fix in _ONLY_PYTHON:
+        text = text.replace(fix, "")
     for function, command in _FUNCTIONS.items():
         text = text.replace(function, command)
     return text

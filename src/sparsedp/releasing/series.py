@@ -85,7 +85,8 @@ class Series:
         2024-02.
         """
         if self._dated:
-            low, high = (None if end is None else self._end(end) for end in (since, until))
+            given = (("since", since), ("until", until))
+            low, high = (None if end is None else self._end(name, end) for name, end in given)
             chosen = [
                 at
                 for at, own in enumerate(self.labels)
@@ -209,13 +210,13 @@ class Series:
     def _dated(self) -> bool:
         return all(_is_dated(label) for label in self.labels)
 
-    def _end(self, end: Label) -> str:
+    def _end(self, name: str, end: Label) -> str:
         """A day, a month or a year; no part of a label."""
         text, finest = _text(end), min(map(len, self.labels))
         if re.fullmatch(r"[0-9]{4}", text) is None and not _is_dated(text):
-            raise ParameterError(f"since and until must be dates such as 2024-01-31, 2024-01 or 2024, got {text!r}")
+            raise ParameterError(f"{name} must be a date such as 2024-01-31, 2024-01 or 2024, got {text!r}")
         if len(text) > finest:
-            raise ParameterError(f"since and until must be months or years, as releases are of months, got {text!r}")
+            raise ParameterError(f"{name} must be a month or a year, as releases are of months, got {text!r}")
         return text
 
     def _position(self, label: str) -> int:
@@ -271,7 +272,9 @@ def series(
         raise ParameterError(f"labels must be as many as releases ({len(listed)}), got {len(named)}")
     if len(set(named)) < len(named):
         twice = next(label for at, label in enumerate(named) if label in named[:at])
-        raise ParameterError(f"labels must be different, and {twice!r} is that of two releases; pass labels=")
+        raise ParameterError(
+            f"labels must be different, and {twice!r} is that of two releases; rename one, or pass labels="
+        )
     order = sorted(range(len(named)), key=named.__getitem__) if labels is None else range(len(named))
     opened = [
         own if isinstance(own, Release) else load(own, allow_reproducible=allow_reproducible)
@@ -342,7 +345,7 @@ def _dated_label(source: Source) -> str:
                 label = "-".join(found.groups())
                 if _is_dated(label):
                     return label
-    raise ParameterError(f"there is no date such as 2024-01-31 in the name of {shown}; pass labels=")
+    raise ParameterError(f"there is no date such as 2024-01-31 in the name of {shown}; rename it, or pass labels=")
 
 
 def _text(label: object) -> str:
