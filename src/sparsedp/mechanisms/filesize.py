@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,25 @@ DIGEST_NBYTES = 32
 _RELEASE, _PART, _ARRAY, _PADDING = 430, 220, 134, 66
 
 
+class Expected(NamedTuple):
+    """An array: its bytes, and those of an element if its length is only expected, so that it may end
+    anywhere in a line.
+    """
+
+    nbytes: int
+    element: int | None
+
+    @property
+    def padding(self) -> float:
+        """The bytes after it, or their mean."""
+        return -self.nbytes % LINE if self.element is None else (LINE - self.element) / 2
+
+    @property
+    def is_padded(self) -> float:
+        """The probability that there are any."""
+        return float(self.padding > 0) if self.element is None else 1 - self.element / LINE
+
+
 def expected_nbytes(plan: Plan) -> int | None:
     """Expected bytes of all files; None when they depend on an unknown size."""
     if plan.expected_stored is None:
@@ -40,25 +59,24 @@ def expected_nbytes(plan: Plan) -> int | None:
     empty = math.exp(-stored)
     own = [_arrays(plan.array_shapes, keys) for keys in (0, math.ceil(stored / (1 - empty)) if stored else 0)]
     if parts == 1:
-        files = [_file(header, arrays | shared, sides) for arrays in own]
-        rest = 0
+        rest, files = 0.0, [_file(header, arrays | shared, sides) for arrays in own]
     else:
         files = [_file(_PART, arrays, sides) for arrays in own]
         rest = _file(header + _ARRAY, shared, sides) + parts * DIGEST_NBYTES
-    return rest + round(parts * (empty * files[0] + (1 - empty) * files[1]))
+    return round(rest + parts * (empty * files[0] + (1 - empty) * files[1]))
 
 
-def _arrays(shapes: Mapping[str, ArrayShape], stored: int) -> dict[str, int]:
-    """The bytes of each array."""
+def _arrays(shapes: Mapping[str, ArrayShape], stored: int) -> dict[str, Expected]:
+    """The bytes of each array, if so many keys are stored."""
     noisy = {"keys.offsets": stored + 1, "keys.bytes": NAME_NBYTES * stored}
-    return {
-        name: np.dtype(dtype).itemsize * math.prod(noisy.get(name, stored) if own is None else own for own in shape)
-        for name, (dtype, shape) in shapes.items()
-    }
+    found = {}
+    for name, (dtype, shape) in shapes.items():
+        size = np.dtype(dtype).itemsize
+        nbytes = size * math.prod(noisy.get(name, stored) if own is None else own for own in shape)
+        found[name] = Expected(nbytes, size if stored and None in shape else None)
+    return found
 
 
-def _file(header: int, arrays: Mapping[str, int], sides: int) -> int:
-    padded = {name: -(-nbytes // LINE) * LINE for name, nbytes in arrays.items()}
-    for name, nbytes in arrays.items():
-        header += sides * (_ARRAY + 2 * len(name) + (_PADDING if padded[name] > nbytes else 0))
-    return -(-header // LINE) * LINE + sides * sum(padded.values())
+def _file(header: float, arrays: Mapping[str, Expected], sides: int) -> float:
+    header += sides * sum(_ARRAY + 2 * len(name) + _PADDING * own.is_padded for name, own in arrays.items())
+    return math.ceil(header / LINE) * LINE + sides * sum(own.nbytes + own.padding for own in arrays.values())

@@ -103,7 +103,7 @@ _PLANNED = {
     "epsilon": 0.9999,
     "delta": 0.0,
     "noise": "geometric",
-    "nbytes": 505600,
+    "nbytes": 505592,
     "bits_per_entry": 40.0,
 }
 
