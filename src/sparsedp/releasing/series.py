@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, time
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -33,15 +32,12 @@ from ..privacy.laws import float_up
 from ..privacy.numbers import whole_number
 from . import pictures
 from .answers import Sum
+from .labels import DAY, MONTH, Label, as_day, is_dated, text_of
 from .published import Release, load
 from .ranking import as_frame
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Label: TypeAlias = str | date
 Source: TypeAlias = str | os.PathLike[str] | Release
-
-_DAY = re.compile(r"(?<![0-9])([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?![0-9])")
-_MONTH = re.compile(r"(?<![0-9])([0-9]{4})-([0-9]{2})(?![-0-9])")
 
 
 class WindowSums(NamedTuple):
@@ -64,12 +60,12 @@ class Series:
         return len(self.releases)
 
     def __getitem__(self, label: Label) -> Release:
-        return self.releases[self._position(_text(label))]
+        return self.releases[self._position(text_of(label))]
 
     def __contains__(self, label: object) -> bool:
         """Whether `self[label]` is a release; pairs that `iter` gives are contained too."""
         with suppress(ParameterError):
-            label = _text(label)
+            label = text_of(label)
         return label in self.labels or label in list(self)
 
     def __reversed__(self) -> Iterator[tuple[str, Release]]:
@@ -93,8 +89,8 @@ class Series:
                 if (low is None or own >= low) and (high is None or own[: len(high)] <= high)
             ]
         else:
-            first = 0 if since is None else self._position(_text(since))
-            chosen = list(range(first, len(self) if until is None else self._position(_text(until)) + 1))
+            first = 0 if since is None else self._position(text_of(since))
+            chosen = list(range(first, len(self) if until is None else self._position(text_of(until)) + 1))
         if not chosen:
             ends = " ".join(f"{word} {end}" for word, end in (("from", since), ("until", until)) if end is not None)
             raise ParameterError(f"there is no release {ends}; there are {self._span}")
@@ -157,7 +153,7 @@ class Series:
         keys = self._reread([keys] if is_one_key(keys, len(self.releases[0].key_columns)) else keys)
         estimates, (low, high) = self.lookup(keys), self.interval(keys, confidence)
         names = list(take(keys, np.arange(estimates.shape[1])))
-        days = [_as_day(label) for label in self.labels]
+        days = [as_day(label) for label in self.labels]
         at: list[Any] = list(self.labels) if None in days else days
         return pictures.lines(at, names, estimates, low, high, confidence, path)
 
@@ -208,12 +204,12 @@ class Series:
 
     @property
     def _dated(self) -> bool:
-        return all(_is_dated(label) for label in self.labels)
+        return all(is_dated(label) for label in self.labels)
 
     def _end(self, name: str, end: Label) -> str:
         """A day, a month or a year; no part of a label."""
-        text, finest = _text(end), min(map(len, self.labels))
-        if re.fullmatch(r"[0-9]{4}", text) is None and not _is_dated(text):
+        text, finest = text_of(end), min(map(len, self.labels))
+        if re.fullmatch(r"[0-9]{4}", text) is None and not is_dated(text):
             raise ParameterError(f"{name} must be a date such as 2024-01-31, 2024-01 or 2024, got {text!r}")
         if len(text) > finest:
             raise ParameterError(f"{name} must be a month or a year, as releases are of months, got {text!r}")
@@ -265,7 +261,7 @@ def series(
             raise ParameterError("labels must not be given beside a mapping, whose keys are the labels")
         labels, sources = list(sources), list(sources.values())
     listed = _listed(sources)
-    named = [_dated_label(own) for own in listed] if labels is None else [_text(label) for label in labels]
+    named = [_dated_label(own) for own in listed] if labels is None else [text_of(label) for label in labels]
     if isinstance(labels, (str, bytes)):
         raise ParameterError(f"labels must be a list of labels, got {labels!r}")
     if len(named) != len(listed):
@@ -340,36 +336,12 @@ def _dated_label(source: Source) -> str:
     else:
         shown = str(address_of(source) or os.fspath(source))
     for part in reversed(Path(shown).parts):
-        for pattern in (_DAY, _MONTH):
+        for pattern in (DAY, MONTH):
             for found in pattern.finditer(part):
                 label = "-".join(found.groups())
-                if _is_dated(label):
+                if is_dated(label):
                     return label
     raise ParameterError(f"there is no date such as 2024-01-31 in the name of {shown}; rename it, or pass labels=")
-
-
-def _text(label: object) -> str:
-    if isinstance(label, datetime):
-        if label.time() != time():
-            raise ParameterError(f"a label must be text or a date, got {label!r}, which is a time of a day")
-        label = label.date()
-    if isinstance(label, date):
-        return label.isoformat()
-    if isinstance(label, str) and label:
-        return label
-    raise ParameterError(f"a label must be text or a date, got {label!r}")
-
-
-def _is_dated(label: str) -> bool:
-    """Whether a label is a day or a month of the calendar; their text has their order."""
-    return _as_day(label) is not None or (_MONTH.fullmatch(label) is not None and _as_day(f"{label}-01") is not None)
-
-
-def _as_day(label: str) -> date | None:
-    try:
-        return date.fromisoformat(label) if re.fullmatch("[0-9]{4}-[0-9]{2}-[0-9]{2}", label) else None
-    except ValueError:
-        return None
 
 
 def _moving(values: Floats, size: int) -> Floats:
