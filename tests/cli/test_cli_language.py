@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import sparsedp
@@ -64,3 +66,52 @@ def test_numbers_are_called_numbers_in_every_help() -> None:
             check(own, *path, name)
 
     check(commands())
+
+
+LOG = ("t.csv", "--key", "k", "--epsilon", 1)
+
+IGNORED: list[tuple[tuple[object, ...], str]] = [
+    (("audit", "--runs", "1000.9"), "--runs must be a whole number, got 1000.9"),
+    (("audit", "--runs", "1.5"), "--runs must be a whole number, got 1.5"),
+    (("audit", "--mechanism", "opendp:laplace_threshold", "--runs", "1000.9"), "--runs must be a whole number"),
+    (("release", *LOG, "-o", "x.sparsedp", "--dataset", "foo"), "--dataset needs --ledger, the file that keeps"),
+    (("suggest", *LOG, "--user", "k", "--dataset", "foo"), "--dataset needs --ledger, the file that keeps"),
+    (("demo", "--write-log", "log.csv", "--serve"), "--write-log: only writes a log"),
+    (("demo", "--port", 8000), "--port: is that of --serve"),
+    (("plan", "--nonzero", 9, "--user", "u"), "--user: is for a table"),
+    (("plan", "--nonzero", 9, "--key", "k"), "--key: is for a table"),
+    (("plan", "--nonzero", 9, "--key-type", "text"), "--key-type: is for a table"),
+    (("plan", "--nonzero", 9, "--delimiter", ";"), "--delimiter: is for a table"),
+    (("plan", "--nonzero", 9, "--quote", ""), "--quote: is for a table"),
+    (("plan", "--nonzero", 9, "--encoding", "utf-8"), "--encoding: is for a table"),
+    (("plan", "--nonzero", 9, "--hive"), "--hive: is for a table"),
+    (("plan", "t.csv", "--nonzero", 9, "--key-type", "text"), "--key-type: is that of --key"),
+    (("release", *LOG, "-o", "x.sparsedp", "--signed"), "--signed is for sums of a value column"),
+    (
+        ("release", *LOG, "-o", "x.sparsedp", "--key-type", "boolean"),
+        "truth values are keys only beside other columns; pass --key-type text",
+    ),
+]
+
+
+@pytest.mark.parametrize(("command", "message"), IGNORED)
+def test_an_option_that_would_be_ignored_or_cut_is_refused(command: tuple[object, ...], message: str) -> None:
+    Path("t.csv").write_text("k\ntrue\n")
+    said = run(*command, code=2).stderr.replace("Invalid value for ", "")
+    assert message in said
+    assert not Path("x.sparsedp").exists()
+    assert not Path("log.csv").exists()
+
+
+def test_a_data_set_without_a_ledger_is_refused_in_python_too() -> None:
+    # Catches a budget that is believed to be kept.
+    table = pd.DataFrame({"k": ["a"], "u": [1]})
+    tries: list[Callable[[], object]] = [
+        lambda: sparsedp.release({"a": 1}, epsilon=1, dataset="x"),
+        lambda: sparsedp.suggest(table, key="k", user="u", epsilon=1, dataset="x"),
+        lambda: sparsedp.count(table, key="k", dataset="x"),
+        lambda: sparsedp.count(table, key="k", user="u", max_keys_per_user="auto", epsilon=1, dataset="x"),
+    ]
+    for attempt in tries:
+        with pytest.raises(sparsedp.ParameterError, match=r"dataset needs ledger=, .* got 'x' alone"):
+            attempt()

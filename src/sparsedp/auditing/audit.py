@@ -17,6 +17,7 @@ from ..errors import ParameterError
 from ..format.container import check_writable
 from ..mechanisms import MECHANISMS, Plan, mechanism_named
 from ..planning.plans import plan as make_plan
+from ..privacy.numbers import whole_number
 from ..releasing.building import release as build
 from .evidence import Finding, Labels, refute
 from .games import Game, Views, games_for, read
@@ -129,7 +130,7 @@ def check_trials(runs: int, confidence: float) -> None:
     """`ParameterError` for values with which no audit is possible."""
     if not 0 < confidence < 1:
         raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
-    if runs < 1000:
+    if whole_number("runs", runs) < 1000:
         raise ParameterError(f"runs must be at least 1000, got {runs}")
 
 

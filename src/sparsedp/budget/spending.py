@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..errors import LedgerError, SpentError, reason_of
+from ..errors import LedgerError, ParameterError, SpentError, reason_of
 from .ledger import Ledger
 
 DEFAULT_DATASET = "default"
@@ -27,8 +27,15 @@ class Account:
 LedgerLike: TypeAlias = Account | Ledger | str | os.PathLike[str]
 
 
-def account_of(ledger: LedgerLike, dataset: str) -> Account:
-    """The account that a caller means by a ledger or its path."""
+def account_of(ledger: LedgerLike | None, dataset: str) -> Account | None:
+    """The account that a caller means by a ledger or its path; None if nothing is debited."""
+    if ledger is None:
+        if dataset != DEFAULT_DATASET:  # who names one believes that its budget is kept
+            raise ParameterError(
+                f"dataset needs ledger=, the file that keeps its budget, got {dataset!r} alone; pass both, or omit "
+                "dataset="
+            )
+        return None
     if isinstance(ledger, Account):
         return ledger
     return Account(ledger if isinstance(ledger, Ledger) else Ledger.open(ledger), dataset)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from .app import Epsilon, Json, Quiet, app, number, say, show
+from .app import Epsilon, Json, Quiet, app, number, plain, say, show
 
 
 @app.command()
@@ -49,6 +49,7 @@ def audit(
     from ..auditing.peers import PEERS, audit_peer, check_peer
     from ..mechanisms import MECHANISMS
 
+    played: int = plain(runs)  # a fraction is refused below
     names = list(MECHANISMS) if mechanism == "all" else [mechanism]
     given = None if delta is None else float(delta)
     # An audit takes minutes, so everything that may be wrong or missing is checked before the first
@@ -59,16 +60,16 @@ def audit(
         check_plot(plot)
     for name in names:
         if name in PEERS:
-            check_peer(int(runs), confidence)
+            check_peer(played, confidence)
         else:
-            check_audit(name, float(epsilon), given, runs=int(runs), confidence=confidence)
+            check_audit(name, float(epsilon), given, runs=played, confidence=confidence)
     audits = []
     for name in names:
         say(f"auditing {name} …", quiet)
         if name in PEERS:
-            audits.append(audit_peer(name, float(epsilon), runs=int(runs), confidence=confidence))
+            audits.append(audit_peer(name, float(epsilon), runs=played, confidence=confidence))
         else:
-            audits.append(play(name, float(epsilon), given, runs=int(runs), confidence=confidence))
+            audits.append(play(name, float(epsilon), given, runs=played, confidence=confidence))
         if not json:
             print(audits[-1], flush=True)
     if json:

@@ -59,6 +59,13 @@ def open_ledger(path: Path) -> Ledger:
     return Ledger.open(path)
 
 
+def account_for(path: Path | None, dataset: str, note: str) -> Account | None:
+    """The account that a command debits, if any."""
+    from ..budget.spending import Account, account_of
+
+    return account_of(None, dataset) if path is None else Account(open_ledger(path), dataset, note)
+
+
 def creation(path: Path, dataset: str = "default") -> str:
     """The command that gives a data set a budget."""
     name = "" if dataset == "default" else f" --dataset {shlex.quote(dataset)}"

@@ -111,6 +111,8 @@ def plan(
     from ..planning.plans import make_plan
     from ..planning.request import Request
 
+    if source is None:
+        _refuse_without_table(asked)
     keys = () if source is None else check_source(source, asked)
     made = make_plan(Request.of(asked | {"options": mechanism_options(option)}))
     if json:
@@ -121,6 +123,13 @@ def plan(
         print(f"  keys     {columns_in_words(keys)}")
 
 
+def _refuse_without_table(asked: dict[str, Any]) -> None:
+    """Refuse options that are for a table: who gives them believes that it was looked at."""
+    for name in ("key", "key_type", "user", "delimiter", "quote", "encoding", "hive"):
+        if asked.get(name) not in (None, False):
+            raise typer.BadParameter("is for a table; name one, or omit it", param_hint=f"--{name.replace('_', '-')}")
+
+
 def check_source(source: str, asked: dict[str, Any]) -> tuple[KeyColumn, ...]:
     """Check the columns of a table without reading any of its rows; returns those of the key."""
     from ..counting.files import Reading
@@ -128,6 +137,8 @@ def check_source(source: str, asked: dict[str, Any]) -> tuple[KeyColumn, ...]:
     from ..counting.request import Counting
     from ..counting.tables import open_table
 
+    if asked["key"] is None and "key_type" in asked:
+        raise typer.BadParameter("is that of --key; pass --key too, or omit it", param_hint="--key-type")
     if asked["key"] is not None:
         names = ("key", "key_type", "user", "delimiter", "quote", "encoding", "hive")
         reading = {name: asked[name] for name in names if name in asked}
@@ -179,18 +190,30 @@ def demo(
     serve: Annotated[
         bool, typer.Option("--serve", help="Serve the sample, and two weeks of made-up visits, to a browser.")
     ] = False,
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="The port of --serve; 0 is a free one.")] = 8000,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="The port of --serve, 8000 unless given; 0 is a free one."),
+    ] = None,
 ) -> None:
     """Release the word counts of a book and compare with the truth."""
     from .. import demo as sample
 
+    if serve and write_log is not None:
+        raise typer.BadParameter("only writes a log; omit it, or --serve", param_hint="--write-log")
+    if port is not None and not serve:
+        raise typer.BadParameter("is that of --serve; pass --serve too, or omit it", param_hint="--port")
     if serve:
         from .serving import begin
 
         with TemporaryDirectory() as folder:
             say("releasing the words of a book, and two weeks of made-up visits ...")
             words, days = sample.write_releases(Path(folder))
-            begin([str(path) for path in words], [f"visits={days}"], port=port, title="sparsedp demo")
+            begin(
+                [str(path) for path in words],
+                [f"visits={days}"],
+                port=8000 if port is None else port,
+                title="sparsedp demo",
+            )
     elif write_log is None:
         sample.main()
     else:

@@ -120,17 +120,16 @@ def release(
     --max-per-key; ε protects a change of that size.
     """
     asked = as_arguments(locals())
-    from ..budget.spending import Account
     from ..counting.request import AUTO, Counting
     from ..counting.suggesting import Spending, check_user, suggested_for, warned
     from ..planning.drafts import draft
     from ..planning.request import Request
     from ..privacy.events import DECIDES
     from ..releasing.room import check_room
-    from .budget import accounting_of, check_budget, open_ledger
+    from .budget import account_for, accounting_of, check_budget
 
     _check_output(output, force, parts, [source] if ledger is None else [source, ledger])
-    account = None if ledger is None else Account(open_ledger(ledger), dataset, _as_text(output))
+    account = account_for(ledger, dataset, _as_text(output))
     budget = None
     if max_keys_per_user == AUTO:
         budget = Spending.of(float(epsilon), float(delta))

@@ -76,11 +76,10 @@ def suggest(
     to come, of which --share is spent here. A release with --max-keys-per-user auto does both.
     """
     asked = as_arguments(locals())
-    from ..budget.spending import Account
     from ..counting.request import Counting
     from ..counting.suggesting import Spending, suggested_for
     from ..privacy.events import DECIDES
-    from .budget import check_budget, open_ledger
+    from .budget import account_for, check_budget
 
     if plot is not None:
         from ..auditing import check_plot
@@ -88,7 +87,7 @@ def suggest(
         check_plot(plot)  # before anything is spent
     counting = Counting.of(asked | {"max_keys_per_user": 1})
     budget = Spending.of(float(epsilon), float(delta), float(share))
-    account = None if ledger is None else Account(open_ledger(ledger), dataset, "suggest")
+    account = account_for(ledger, dataset, "suggest")
     if account is not None:
         check_budget(account, budget.spent, 0.0, DECIDES)
     wanted = {"mechanism": mechanism, "noise": noise}

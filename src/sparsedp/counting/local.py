@@ -114,12 +114,13 @@ def count(
                 "epsilon, delta and ledger are for max_keys_per_user='auto': counting alone adds no noise and spends "
                 "nothing; pass them to release()"
             )
+        account_of(None, dataset)
         return count_table(source, Counting.of(asked))
     if epsilon is None:
         raise ParameterError("max_keys_per_user='auto' needs epsilon=, that of the release to come")
     counting = Counting.of(asked | {"max_keys_per_user": 1})
     budget = Spending.of(epsilon, delta)
-    account = None if ledger is None else account_of(ledger, dataset)
+    account = account_of(ledger, dataset)
     check_choice(account, budget)
     noises = predicted_noises(counting, budget, {})
     with opened(source, counting) as query:

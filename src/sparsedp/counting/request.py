@@ -99,6 +99,11 @@ class Counting:
             count = "" if len(self.keys) == 1 else f", or a list of {len(self.keys)} of them, one for each column"
             names = ", ".join(map(repr, KEY_TYPES))
             raise ParameterError(f"key_type must be one of {names}{count}, got {self.key_type!r}")
+        if types == ("boolean",):
+            raise ParameterError(
+                "key_type 'boolean' is for keys of several columns, as truth values are keys only beside other "
+                "columns; pass key_type='text', or name another column beside it"
+            )
         return types
 
     @cached_property
@@ -112,6 +117,11 @@ class Counting:
             )
         if self.step is not None and value is None:
             raise ParameterError("step is for sums of a value column; pass value=, or omit step=")
+        if self.signed and value is None:
+            raise ParameterError(
+                "signed is for sums of a value column, as numbers of rows are never negative; pass value=, or omit "
+                "signed="
+            )
         if per_key > LARGEST_COUNT * self.unit:
             most = "2^61" if self.step is None else "2^41 steps"
             raise ParameterError(f"max_per_key must be at most {most}, as counts are, got {shown(per_key)}")

@@ -87,7 +87,7 @@ def suggest(
     `release`. The other parameters are those of `count` and `release`.
     """
     counting = Counting.of(locals() | {"max_keys_per_user": 1})
-    account = None if ledger is None else account_of(ledger, dataset)
+    account = account_of(ledger, dataset)
     asked = {"mechanism": mechanism, "noise": noise}
     return warned(suggested_for(source, counting, Spending.of(epsilon, delta, share), asked, account))
 

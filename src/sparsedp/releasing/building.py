@@ -129,7 +129,7 @@ def release(
     """
     request = Request.of(locals(), as_bounded(counts))
     check_row(counts, domain)
-    account = None if ledger is None else account_of(ledger, dataset)
+    account = account_of(ledger, dataset)
     stated = check_key_type(key_type, request.problem.hashed)
     return told(publish(draft(request), counts, stated, None if path is None else Path(path), account))
 

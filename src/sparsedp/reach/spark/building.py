@@ -109,7 +109,7 @@ def release(
     query, drafted = _asked(df, asked)
     noises = [] if budget is None else predicted_noises(query.asked, budget, {"mechanism": mechanism, "noise": noise})
     target, parts = Path(path).absolute(), drafted.problem.parts
-    account = None if ledger is None else account_of(ledger, dataset)
+    account = account_of(ledger, dataset)
     files.check_new(target, parts)
     if budget is not None:
         check_choice(account, budget)
