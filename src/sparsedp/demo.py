@@ -8,6 +8,8 @@ beside the estimates are not private: only a demo may show them.
 from __future__ import annotations
 
 import csv
+import errno
+import io
 import math
 import os
 import random
@@ -22,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from .format.container import replacing
 from .mechanisms import Plan
 from .releasing.building import release
 from .releasing.published import Release
@@ -45,16 +48,19 @@ def load_sample() -> dict[str, int]:
 
 def write_log(path: str | os.PathLike[str]) -> None:
     """Write a made-up log of visits, the same each time: a few pages that everyone opens, and many
-    that few do.
+    that few do. It appears whole or not at all, and replaces nothing.
     """
-    choice = random.Random(7)
-    with open(path, "x", encoding="ascii", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["time", "user", "url"])
-        for second in range(40_000):
-            page = int(choice.paretovariate(0.7))
-            url = "/" if page == 1 else f"/page/{page % 10**6}"
-            writer.writerow([1_700_000_000 + second, f"user-{choice.randrange(2_000)}", url])
+    if os.path.lexists(path):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+    choice, rows = random.Random(7), io.StringIO(newline="")
+    writer = csv.writer(rows)
+    writer.writerow(["time", "user", "url"])
+    for second in range(40_000):
+        page = int(choice.paretovariate(0.7))
+        url = "/" if page == 1 else f"/page/{page % 10**6}"
+        writer.writerow([1_700_000_000 + second, f"user-{choice.randrange(2_000)}", url])
+    with replacing(Path(path)) as file:
+        file.write(rows.getvalue().encode("ascii"))
 
 
 def write_releases(folder: Path) -> tuple[list[Path], Path]:

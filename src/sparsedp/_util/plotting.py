@@ -43,7 +43,12 @@ def new_figure(width: float, height: float) -> tuple[Any, Any]:
 def finished(figure: Any, path: Path | None) -> Any:
     """The figure, which is also written into an image file if there is a path."""
     if path is not None:
-        figure.savefig(path, dpi=150)
+        try:
+            figure.savefig(path, dpi=150)
+        except OSError as error:  # on a full disk it names no file
+            if error.errno is not None:
+                error.filename = os.fspath(path)
+            raise
     return figure
 
 

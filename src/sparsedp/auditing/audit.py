@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._util.plotting import figure_class, new_figure
+from .._util.plotting import figure_class, finished, new_figure
 from .._util.progress import counting
 from ..errors import ParameterError
 from ..format.container import check_writable
@@ -75,7 +75,7 @@ class Audit:
         axes.set_xlabel("proven lower bound on ε")
         axes.set_title(self.mechanism)
         axes.legend(loc="lower right")
-        figure.savefig(path, dpi=150)
+        finished(figure, path)
 
 
 def check_plot(path: Path) -> None:

@@ -80,6 +80,27 @@ def _past_typer() -> Iterator[None]:
         yield
     except (KeyboardInterrupt, BrokenPipeError) as error:
         raise _PastTyperError from error
+    except typer.BadParameter as error:
+        error.message = _with_value(error)
+        raise
+
+
+# What pydantic, with which typer reads numbers, says in words of its own.
+_NO_NUMBER = {"int_parsing": "must be a whole number", "float_parsing": "must be a number such as 0.95"}
+
+_LIMITS = {"greater than or equal to": "at least", "less than or equal to": "at most"}
+
+
+def _with_value(error: typer.BadParameter) -> str:
+    """The message of an option that cannot be read, with what was typed."""
+    listed = getattr(error.__cause__, "errors", None)
+    if listed is None:
+        return error.message
+    first = listed()[0]
+    must = _NO_NUMBER.get(first["type"], first["msg"].replace("Input should be", "must be"))
+    for longer, shorter in _LIMITS.items():
+        must = must.replace(longer, shorter)
+    return f"{must}, got {first['input']}"
 
 
 app = typer.Typer(

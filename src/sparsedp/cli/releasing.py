@@ -37,6 +37,7 @@ from .app import (
     as_arguments,
     mechanism_options,
     number,
+    plain,
     say,
     show,
 )
@@ -135,7 +136,7 @@ def release(
         budget = Spending.of(float(epsilon), float(delta))
         asked |= {"max_keys_per_user": 1, "epsilon": budget.left}
     elif max_keys_per_user is not None:
-        asked["max_keys_per_user"] = number(max_keys_per_user)
+        asked["max_keys_per_user"] = plain(_keys_per_user(max_keys_per_user))
     # The parameters are checked before the table is read.
     counting = Counting.of(asked)
     if budget is not None:
@@ -165,11 +166,21 @@ def release(
     _release(source, counting, drafted, account, output, json, quiet)
 
 
+def _keys_per_user(text: str) -> Fraction:
+    try:
+        return number(text)
+    except typer.BadParameter:
+        why = f"must be a number such as 20, or auto, got {text!r}"
+        raise typer.BadParameter(why, param_hint="--max-keys-per-user") from None
+
+
 def _check_output(output: Path, force: bool, parts: int, read: Sequence[str | Path]) -> None:
     """Refuse the output for every reason that can be known before the work."""
+    from ..format.addresses import check_local
     from ..format.container import check_replaceable, check_writable
     from ..format.files import check_unread
 
+    check_local(output)
     if parts == 1:
         check_replaceable(output)
         for name in map(str, read):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import errno
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
-from ..errors import FormatError, MissingDependencyError
-from .app import WRONG, app, fail, say
+from ..errors import FormatError, reason_of
+from .app import FAILED, WRONG, app, fail, say
 from .reading import Reproducible
 
 
@@ -85,16 +87,11 @@ def begin(
     checks: Mapping[str, bool] = MappingProxyType({}),
 ) -> None:
     """Serve until a signal comes."""
-    try:
-        from ..serve import running
-        from ..serve.catalog import Catalog, Source
-        from ..serve.limits import Limits
-        from ..serve.logs import Log
-        from ..serve.paths import Service
-    except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "uvicorn"):
-            raise
-        raise MissingDependencyError("the service needs FastAPI and uvicorn: pip install 'sparsedp[serve]'") from None
+    from ..serve import running
+    from ..serve.catalog import Catalog, Source
+    from ..serve.limits import Limits
+    from ..serve.logs import Log
+    from ..serve.paths import Service
 
     log = Log(keys=log_keys)
     sources = [*map(Source.of_file, files), *map(Source.of_series, series)]
@@ -102,8 +99,19 @@ def begin(
         catalog = Catalog(sources, log, **checks)
     except FormatError as error:
         fail(str(error), WRONG)
-    listening = running.listen(host, port)
+    listening = _listening(running.listen, host, port)
     service = Service(catalog, Limits(*limits), title, log, running.hosts_for(host, list(allow_host)))
     what = f"{len(catalog)} release{'s' if len(catalog) > 1 else ''}" if sources else "the planner"
     address = running.address_of(listening, host)
     running.serve(service, listening, lambda: say(f"serving {what} at {address} (Ctrl-C ends it)"))
+
+
+def _listening(listen: Callable[[str, int], socket.socket], host: str, port: int) -> socket.socket:
+    try:
+        return listen(host, port)
+    except UnicodeError:
+        fail(f"--host must be the name or the address of this machine, got {host!r}", WRONG)
+    except OSError as error:
+        elsewhere = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        fix = "--host must be the name or the address of this machine" if elsewhere else "choose another --port"
+        fail(f"cannot listen at {host}, port {port}: {reason_of(error)}; {fix}", WRONG if elsewhere else FAILED)

@@ -78,15 +78,30 @@ def matching(pattern: str) -> list[str]:
     """The file of that name, or otherwise the files that match."""
     if os.path.isdir(pattern):
         raise InputError(f"{pattern} is a directory; pass its files, such as {os.path.join(pattern, '*.parquet')}")
-    if scheme := re.match(r"(?!file:)([a-zA-Z][a-zA-Z0-9+.-]+)://", pattern):
-        raise InputError(
-            f"files are read from this machine only, and {pattern} is on {scheme[1]}; download it first, mount it, or "
-            "in Python pass a DuckDB relation that reads it to sparsedp.count"
-        )
+    _refuse_remote(pattern)
     files = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
     if not files:
+        _refuse_hidden_folder(pattern)
         raise InputError(f"there is no file {pattern}")
     return files
+
+
+def _refuse_remote(path: str) -> None:
+    if scheme := re.match(r"(?!file:)([a-zA-Z][a-zA-Z0-9+.-]+)://", path):
+        raise InputError(
+            f"files are read from this machine only, and {path} is on {scheme[1]}; download it first, mount it, or "
+            "in Python pass a DuckDB relation that reads it to sparsedp.count"
+        )
+
+
+def _refuse_hidden_folder(path: str) -> None:
+    """`InputError` for what cannot be seen, as its folder may not be entered."""
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be seen: {error.strerror}; ask for the right to enter its folder") from None
+    except OSError:
+        return
 
 
 def listed(files: list[str]) -> list[str]:
@@ -96,7 +111,9 @@ def listed(files: list[str]) -> list[str]:
     for file in files:
         if os.path.isdir(file):
             raise InputError(f"{file} is a directory; list its files")
+        _refuse_remote(file)
         if not os.path.exists(file):
+            _refuse_hidden_folder(file)
             hint = "; pass a pattern alone, not in a list" if glob.has_magic(file) else ""
             raise InputError(f"there is no file {file}{hint}")
     same = {os.path.realpath(file) for file in files}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
+
+from ..errors import ParameterError
 
 # Two letters at least: C:\visits.sparsedp is a path. Chained addresses of fsspec have :: between
 # them.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(://|::)")
 _WEB = ("http", "https")
+_FLATTENED = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+:)/+")  # what is left of a scheme in a path
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,3 +60,11 @@ def _shown(link: str) -> str:
 def address_of(path: str | os.PathLike[str]) -> Address | None:
     """The address, if this is one, and not a path of this machine."""
     return Address(path) if isinstance(path, str) and _SCHEME.match(path) else None
+
+
+def check_local(path: Path) -> None:
+    """`ParameterError` for an address that was taken for a path: files are written to this machine."""
+    found = _FLATTENED.match(str(path))
+    if found is not None and not os.path.isdir(found[1]):
+        shown = Address(_FLATTENED.sub(r"\1//", str(path), count=1))
+        raise ParameterError(f"files are written to this machine only, got {shown}; write it here, and upload it")

@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ..errors import FormatError
+from .addresses import check_local
 
 Arrays = dict[str, np.ndarray]
 
@@ -319,7 +320,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def check_replaceable(path: Path) -> None:
-    """`FileExistsError` for what is there and is no file: a device would become one."""
+    """`FileExistsError` for what is there and is no file: a device would become one. Nor is an address
+    one.
+    """
+    check_local(path)
     if path.exists() and not path.is_file():
         what = "a directory" if path.is_dir() else "a device or pipe"
         raise FileExistsError(f"{path} is {what}; name a file")

@@ -19,7 +19,7 @@ from ..keys.hashing import KeySpace
 from ..keys.kept import wrong_keys
 from ..mechanisms import Arrays, Parts, Plan
 from ..mechanisms.partial import outline
-from .addresses import Address
+from .addresses import Address, check_local
 from .container import (
     NO_DIGEST,
     Container,
@@ -71,6 +71,7 @@ def check_new(path: Path, parts: int, read: Iterable[str | os.PathLike[str]] = (
     """`OSError` unless a release can be written there, and would not replace one of the files that it
     is made from; checked before anything is spent on it.
     """
+    check_local(path)
     check_unread(path, read)
     if path.is_dir() or (parts > 1 and path.exists()):
         raise FileExistsError(f"{path} exists; a release of several parts needs a new directory")

@@ -88,6 +88,8 @@ def opened(address: Address) -> Transport:
         raise MissingDependencyError(f"{address} needs another package for fsspec: {needed}") from None
     except ValueError:
         raise RemoteError(f"fsspec knows no addresses such as {address}") from None
+    except Exception as error:  # some packages connect here; without what they say, which may hold a key
+        raise RemoteError(f"{address} cannot be read: {_in_words(error)}") from None
     return Web(address, system) if address.is_web else Store(address, system, path)
 
 

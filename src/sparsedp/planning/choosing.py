@@ -121,8 +121,10 @@ def coarsened(problem: Problem, left: Fraction = Fraction(1)) -> Problem:
         return problem
     step = old.step * math.ceil(2 * FINEST_CELL_LOSS / cell_loss)
     if max(step.numerator, step.denominator) >= 1 << 53:
+        large = step >= 1 << 50  # no step would help
+        fix = "bound what one user may change by less, or use a larger epsilon" if large else "use a rounder step"
         raise ParameterError(
             f"epsilon {problem.epsilon} and sensitivity {shown(old.sensitivity)} need a grid of {shown(step)}, "
-            "which is not a ratio of integers below 2^53; use a larger epsilon or a rounder step"
+            f"which is not a ratio of integers below 2^53; {fix}"
         )
     return replace(problem, neighbours=Neighbours(old.sensitivity, step, real=True))
