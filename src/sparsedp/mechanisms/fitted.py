@@ -94,6 +94,47 @@ def zero_share(problem: Problem) -> float:
     return (1 + share) / 2 if problem.signed else share  # half of the keys have the other sign
 
 
+@dataclass(frozen=True)
+class Keys:
+    """How many keys have each count of a grid from 1 on, as far as a release shows it."""
+
+    counts: Integers
+    numbers: Floats
+    unstored: Floats  # P[not stored | count]
+
+    def above(self, heights: Integers) -> Floats:
+        """How many keys that are not stored are above each height; heights ascend."""
+        higher = np.append(np.cumsum((self.numbers * self.unstored)[::-1])[::-1], 0.0)
+        number: Floats = higher[np.searchsorted(self.counts, heights, side="right")]
+        return number
+
+    def unstored_on(self, grid: Integers) -> Floats:
+        """How many keys that are not stored have each count of a grid, or the ones before it."""
+        at = np.minimum(np.searchsorted(grid, self.counts), len(grid) - 1)
+        number: Floats = np.bincount(at, self.numbers * self.unstored, len(grid)).astype(np.float64)
+        return number
+
+
+def fit_numbers(
+    problem: Problem,
+    stage: Stage | CutStage,
+    values: Integers,
+    symbols: Sequence[Symbols] = (),
+    keys: float | None = None,
+) -> Keys:
+    """The numbers of keys that follow from stored values, and from the symbols of all cells, if
+    there are any.
+
+    `keys` is the number of keys, if it is known better than from the size that the problem states.
+    """
+    counts = _grid(problem, stage, values)[1:]
+    unstored = _not_stored(stage, counts)
+    evidence: list[Evidence] = [_stored(stage, values, counts)]
+    evidence += [Cells.count(*of_level, counts, unstored) for of_level in symbols]
+    size = _size(problem, counts) if keys is None else Size(max(keys, 1.0), KNOWN_SPREAD, np.ones(len(counts)))
+    return Keys(counts, fit_keys(counts, size, evidence), unstored)
+
+
 def fit_prior(
     problem: Problem,
     stage: Stage | CutStage,
@@ -101,19 +142,11 @@ def fit_prior(
     symbols: Sequence[Symbols] = (),
     keys: float | None = None,
 ) -> Fit:
-    """The prior that follows from stored values, and from the symbols of all cells, if there are
-    any.
-
-    `keys` is the number of keys, if it is known better than from the size that the problem states.
-    """
-    grid = _grid(problem, stage, values)
-    counts, unstored = grid[1:], _not_stored(stage, grid)
-    evidence: list[Evidence] = [_stored(stage, values, counts)]
-    evidence += [Cells.count(*of_level, counts, unstored[1:]) for of_level in symbols]
-    size = _size(problem, counts) if keys is None else Size(max(keys, 1.0), KNOWN_SPREAD, np.ones(len(counts)))
-    fitted = fit_keys(counts, size, evidence)
-    zeros = zero_share(problem)
-    law = np.concatenate([[zeros], (1 - zeros) * fitted / fitted.sum()])
+    """The prior with these numbers of keys, and with zeros."""
+    fitted = fit_numbers(problem, stage, values, symbols, keys)
+    grid, zeros = np.append(0, fitted.counts), zero_share(problem)
+    unstored = _not_stored(stage, grid)
+    law = np.concatenate([[zeros], (1 - zeros) * fitted.numbers / fitted.numbers.sum()])
     inside = grid <= max(1, _top(stage))
     return Fit(grid[inside], law[inside], unstored[inside])
 

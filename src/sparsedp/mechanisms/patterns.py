@@ -18,9 +18,9 @@ from ..keys.kinds import KeyKind
 from ..privacy.randomness import Words
 from ..structures.decoding import ESTIMATORS, PRIORS, Floats
 from ..structures.scale import PLAIN, Scale
-from ..structures.unbiased import Summands, summands
 from .fitted import FittedDecoder
 from .reading import ESTIMATE, HIGH, LOW, Ask, Estimates, Parts, Reader, Single, Summed, tables_of
+from .summing import Sums
 
 if TYPE_CHECKING:
     from .tight_alp import TightAlpPlan
@@ -49,10 +49,9 @@ class PatternAnswers:
         return FittedDecoder(self.plan.blocks.ladder, self.plan.loads, fit.grid, fit.unstored, fit.law, rate=rate)
 
     @cached_property
-    def summands(self) -> Summands:
+    def sums(self) -> Sums:
         """What each pattern adds to a sum."""
-        stage = self.plan.stage
-        return summands(self.plan.decoder, float(stage.noise.rate), stage.threshold)
+        return Sums.of(self.plan, self._parts)
 
 
 class PatternReader(Reader):
@@ -110,11 +109,11 @@ class PatternReader(Reader):
         return _native.Single(self._answering(*self.check(None, None), scale), *seed, kind or "any")
 
     def sum(self, ids: Words) -> Summed:
-        own, noise = self._answers.summands, self.plan.stage.noise.variance_of_draws
-        total = self._reader(own.values).read(ids).sum()
-        variance = self._reader(own.variances, 0.0, (noise,)).read(ids).sum()
-        bias = min(max(float(self._reader(own.biases, 0.0).read(ids).sum()), 0.0), len(ids) * own.largest_bias)
-        return Summed(float(total), max(float(variance), len(ids) * own.least_variance), bias)
+        own, noise = self._answers.sums, self.plan.stage.noise.variance_of_draws
+        total = self._reader(own.each.values).read(ids).sum()
+        found = self._reader(own.besides, 0.0, (noise, 0.0, 0.0)).read_all(ids)
+        variance, bias, unstored = (float(each.sum()) for each in found)
+        return own.summed(len(ids), round(unstored), float(total), variance, bias)
 
     def interval(self, ids: Words, failure: float, prior: str) -> tuple[Estimates, Estimates]:
         """From the law of the noise for stored keys, from the posterior for all others."""

@@ -239,10 +239,11 @@ class TightAlpPlan(DivisiblePlan):
         return replace(self._loaded(parts), published=published * self._quantum)
 
     def _loaded(self, parts: Parts) -> TightAlpPlan:
-        levels, _, counts = zip(*self._symbols(parts), strict=True)
+        levels, _, counts = zip(*self.symbols(parts), strict=True)
         return replace(self, loads=FittedLoads(levels, counts))
 
-    def _symbols(self, parts: Parts) -> Iterator[Symbols]:
+    def symbols(self, parts: Parts) -> Iterator[Symbols]:
+        """The symbols of all cells."""
         counts, at = np.sum([arrays["embedding.symbols"] for arrays in parts], axis=0), 0
         for level, cells in zip(self.blocks.ladder.levels, self.blocks.cells, strict=True):
             yield Symbols(level, cells, counts[at : at + level.symbols])
@@ -271,7 +272,7 @@ class TightAlpPlan(DivisiblePlan):
     def fit(self, parts: Parts) -> Fit:
         """The prior fitted to a release."""
         values = np.concatenate([arrays["table.values"] for arrays in parts])
-        return fit_prior(self.problem, self.stage, values, list(self._symbols(parts)))
+        return fit_prior(self.problem, self.stage, values, list(self.symbols(parts)))
 
     @cached_property
     def decoder(self) -> Decoder:

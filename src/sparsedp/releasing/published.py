@@ -119,7 +119,8 @@ class Release(Contents):
 
         `tight-alp` gives the counts that are not rejected by what is published, the other
         mechanisms the guaranteed bounds of the paper. The prior only determines which answer the
-        bounds must also contain.
+        bounds must also contain: the one of the default estimator. Other estimators may give
+        answers outside of them, as the "mean" of `tight-alp` does for about one key in a hundred.
         """
         check_confidence(confidence)
         low, high = self._answers(self.key_space.batch(keys), ("low", "high"), confidence, prior)
@@ -162,9 +163,11 @@ class Release(Contents):
         """The sum over keys, with its standard error, from unclamped estimates, so that errors of
         many keys cancel.
 
-        With `retrieval` and `laplace` it is unbiased. With `tight-alp` it nearly is: any bias that
-        is left, a few hundredths of a noise scale for each key, is part of the standard error. The
-        other mechanisms have no sums.
+        With `retrieval` and `laplace` it is unbiased. With `tight-alp` it is for absent keys, and
+        nearly so for others: any bias that may be left is part of the standard error. Where cells
+        are crowded, that is nearly the whole count of each key far below the noise, and the true
+        sum is then larger than the estimate by about one standard error. The other mechanisms have
+        no sums.
         """
         total, variance, bias = self.summed(keys)
         return Sum(total, math.sqrt(variance + bias**2))

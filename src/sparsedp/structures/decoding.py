@@ -3,7 +3,7 @@ intervals.
 
 Everything here reads only what is published, so it costs no privacy. A key's symbols are
 independent given its count and what other keys put into its cells, so the likelihood of a pattern
-is a product over levels of
+is taken for a product over levels (sums are more exact about the other keys: `sharing`) of
 
     P[symbol | count] = Σ_o load(o) · P[symbol | max(height of the count, o)],
 
@@ -44,8 +44,11 @@ def poisson_load(cells: int, keys_above: Floats) -> Floats:
 
 
 def fit_load(level: Level, symbol_counts: npt.NDArray[np.uint64]) -> Floats:
-    """The law of heights that best explains the symbols of all cells, by expectation maximisation
+    """A law of heights that explains the symbols of all cells, by rounds of expectation maximisation
     from a flat start.
+
+    It has not converged if cells are roomy, and is the smoother for it. That does little to a single
+    answer, and files that are there keep their answers; sums need a better one (`loads`).
     """
     seen = symbol_counts / symbol_counts.sum()
     law, load = level.law, np.full(level.height + 1, 1 / (level.height + 1))
