@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _native
-from ..errors import InputError, MissingDependencyError, ParameterError
+from ..errors import InputError, MissingDependencyError
 from ..keys.arrow import key_ids
 from ..keys.composite import EncodedKeys, KeyTable
 from ..keys.hashing import KeySpace, Partition
@@ -82,8 +82,6 @@ class Query:
                 raise InputError(f"column {value!r} has {kind} values; pass step=, the grid of the sums, or cast it")
             if kind not in (*INTEGER_TYPES, "float", "double") and not kind.startswith("decimal"):
                 raise InputError(f"column {value!r} has {kind} values, and values to sum must be numbers; cast it")
-        if counting.most_units > LARGEST_COUNT:
-            raise ParameterError(f"max_per_key must be below 2^61 units of step/2^20, got {counting.max_per_key}")
         return query
 
     @property

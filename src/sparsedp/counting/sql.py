@@ -107,7 +107,7 @@ class Query:
 
     def _bounded(self, total: str) -> str:
         """A total cut to what a user may contribute to a key, in units."""
-        most = min(self.asked.most_units, LARGEST_COUNT)  # as all sums
+        most = self.asked.most_units
         least = -most if self.asked.signed else 0
         return f"CAST(least(greatest({total}, {least}), {most}) AS BIGINT)"
 
