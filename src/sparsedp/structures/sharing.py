@@ -33,9 +33,9 @@ MOST_BLOCKS = 1 << 16  # that are looked at: all of them for up to some million 
 _AT_ONCE = 1 << 13
 _RAKES = 50
 
-# What expected loads are worth, in cells whose heights are known; and extreme ones, which symbols
-# overrule as soon as they tell.
-EXPECTED_CELLS, EXTREME_CELLS = 30.0, 10.0
+# What expected loads are worth, in cells whose heights are known: symbols overrule them as soon as
+# they tell.
+EXPECTED_CELLS = 30.0
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class SharingDecoder(Decoder):
         below = int(mean)
         most[[below, below + 1]] = np.array([below + 1 - mean, mean - below]) * low.sum()
         fewest[[0, reach]] = np.array([reach - mean, mean]) / reach * low.sum()
-        found = [likely_load(level.law, seen, own, EXTREME_CELLS) for own in (most, fewest)]
+        found = [likely_load(level.law, seen, own, EXPECTED_CELLS) for own in (most, fewest)]
         return found[0], found[1]
 
     @property
