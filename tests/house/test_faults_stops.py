@@ -168,14 +168,24 @@ def test_a_command_that_is_told_to_end_removes_the_counts_that_it_spilled(tmp_pa
     spilled = tmp_path / "spilled"
     spilled.mkdir()
     options = ["--key", "url", "--user", "user", "--max-keys-per-user", "2", "--epsilon", "1", "-o", "v.sparsedp"]
+    spilling = ["--memory-limit", "60MB"]
     with subprocess.Popen(
-        [sys.executable, "-c", "from sparsedp.cli import main; main()", "release", "visits.parquet", *options],
+        [
+            sys.executable,
+            "-c",
+            "from sparsedp.cli import main; main()",
+            "release",
+            "visits.parquet",
+            *options,
+            *spilling,
+        ],
         cwd=tmp_path,
         env={**os.environ, "TMPDIR": str(spilled), "SPARSEDP_THREADS": "1"},
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        wait_until(lambda: any(spilled.iterdir()))
+        # Not for any file: Python tries the folder with one of its own, before anything is counted.
+        wait_until(lambda: any(spilled.glob("sparsedp-*/*.tmp")) or process.poll() is not None)
         process.send_signal(signal.SIGTERM)
         _, words = process.communicate()
     assert process.returncode in (128 + signal.SIGTERM, 0)  # it has seconds to react, and may have finished first

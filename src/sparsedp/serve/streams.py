@@ -39,7 +39,8 @@ def read_stream(body: bytes | memoryview, most: int) -> pa.Table:
         table.validate()
         for column in table.columns:
             for chunk in column.chunks:
-                _ascii_as_bytes(chunk).validate(full=True)
+                if not _is_ascii(chunk):
+                    chunk.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, LookupError, struct.error) as error:
         if isinstance(error, InputError):
             raise
@@ -47,15 +48,19 @@ def read_stream(body: bytes | memoryview, most: int) -> pa.Table:
     return table
 
 
-def _ascii_as_bytes(chunk: pa.Array) -> pa.Array:
-    """Text as bytes if its buffer has nothing but ASCII, of which every piece is text: that is seen at
-    once, and text is validated key by key. Everything else as it is.
+def _is_ascii(chunk: pa.Array) -> bool:
+    """Whether a chunk is text without nulls whose letters are all ASCII, so that every piece of them
+    is text, and whose pieces follow each other; `validate` has seen that the first and the last
+    piece are inside. That is seen at once, and the complete validation goes key by key.
     """
     large = pa.types.is_large_string(chunk.type)
     if not large and not pa.types.is_string(chunk.type):
-        return chunk
-    letters = np.frombuffer(chunk.buffers()[2] or b"", np.uint8)
-    return chunk if letters.max(initial=0) > _LAST_ASCII else chunk.view(pa.large_binary() if large else pa.binary())
+        return False
+    nulls, offsets, letters = chunk.buffers()
+    if nulls is not None or offsets is None or letters is None:
+        return False
+    ends: Any = np.frombuffer(offsets, np.int64 if large else np.int32)[chunk.offset :][: len(chunk) + 1]
+    return bool((ends[1:] >= ends[:-1]).all()) and np.frombuffer(letters, np.uint8).max(initial=0) <= _LAST_ASCII
 
 
 def write_stream(table: pa.Table) -> list[bytes | memoryview]:
