@@ -134,11 +134,27 @@ def test_an_unknown_estimator_is_refused(estimator: Any) -> None:
         sparsedp.release({3: 5}, epsilon=1, domain=10).lookup([3], estimator=estimator)
 
 
-@pytest.mark.parametrize("ask", ["error_with_probability", "error"])
+@pytest.mark.parametrize("ask", ["error_with_probability", "tail_probability", "error"])
 @pytest.mark.parametrize("value", ["a", None, 10**400])
 def test_what_a_plan_is_asked_for_is_a_number(ask: str, value: Any) -> None:
     with pytest.raises(ParameterError, match=r"must be a finite number, got ('a'|None|10000)"):
         getattr(sparsedp.plan(1.0, nonzero=9), ask)(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "samples", "message"),
+    [
+        (2**63, 1, r"value must be below 2\^63 steps"),
+        (1e308, 1, r"value must be below 2\^63 steps"),
+        (1, 0, "samples must be positive"),
+        (1, 2.5, "samples must be a whole number"),
+        (1, "a", "samples must be"),
+        (1, 10**12, "samples must be at most 100,000,000"),
+    ],
+)
+def test_predictions_of_what_cannot_be_are_refused(value: Any, samples: Any, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        sparsedp.plan(1.0, nonzero=9).error(value, samples)
 
 
 @pytest.mark.parametrize("failure", [0, -1, 1, 5e-324, 9e-301])
