@@ -24,14 +24,14 @@ from ..errors import ParameterError
 from ..keys.hashing import Partition
 from ..privacy.bounds import failure_of, geometric_mean_error
 from ..privacy.laws import float_up, precise
-from ..privacy.numbers import check_number, whole_number
+from ..privacy.numbers import check_number
 from ..privacy.randomness import Randomness, Words
 from ..structures.table import LARGEST_COUNT, Counts
 from . import drawing, notebook
 from .filesize import expected_nbytes
 from .options import Option
 from .partial import Touched, length_of, piece
-from .predictions import ErrorPrediction
+from .predictions import ErrorPrediction, check_prediction
 from .problem import NOISES, Problem
 from .reading import Arrays, Estimates, Parts, Reader, tables_of
 from .sizing import EffectiveSize, Sizing
@@ -42,7 +42,7 @@ ArrayShape: TypeAlias = tuple[type[np.generic], tuple[int | None, ...]]
 TABLE_SHAPES: dict[str, ArrayShape] = {"table.ids": (np.uint64, (None,)), "table.values": (np.int64, (None,))}
 KEPT_SHAPES: dict[str, ArrayShape] = {"keys.offsets": (np.int64, (None,)), "keys.bytes": (np.uint8, (None,))}
 
-_SAMPLES, _MOST_SAMPLES = 200_000, 10**8
+_SAMPLES = 200_000
 
 
 class Built(NamedTuple):
@@ -340,12 +340,7 @@ class Plan(ABC):
 
     def error(self, value: float, samples: int = _SAMPLES) -> ErrorPrediction:
         """The predicted error of a lookup whose true value is `value`; more samples, less luck."""
-        if check_number("value", value) < 0 and not self.problem.signed:
-            raise ParameterError(f"value must not be negative without signed=True, got {value}")
-        if abs(value) / self._step >= 1 << 63:
-            raise ParameterError(f"value must be below 2^63 steps, as in a release, got {value}")
-        if whole_number("samples", samples) > _MOST_SAMPLES:
-            raise ParameterError(f"samples must be at most {_MOST_SAMPLES:,}, got {samples}")
+        check_prediction(value, samples, self._step, self.problem.signed)
         cells = min(round(abs(value) / self._step), LARGEST_COUNT)
         if self.problem.upper_cells is not None:
             cells = min(cells, self.problem.upper_cells)
