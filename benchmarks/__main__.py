@@ -24,6 +24,7 @@ from .measuring import Row
 
 GROUPS: list[Callable[[], Iterator[Row]]] = [
     lookups.memory_rows,
+    lookups.user_rows,
     lookups.string_rows,
     lookups.opening_rows,
     lookups.series_rows,
