@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_a_renamed_column_is_not_taken_for_another(names: tuple[str, str, str], 
     try:
         counts = sparsedp.count(source, key="page", user=names[2], max_keys_per_user=1)
     except InputError as error:
-        assert "cannot tell apart" in str(error) or "no column 'id_1'" in str(error)  # noqa: PT017
+        assert re.search("cannot tell apart|no column 'id_1'|several columns 'id'", str(error))  # noqa: PT017
     else:
         assert counts.units.sum() == 1
     if not (kind == "dataset" and len(set(names)) < 3):  # Arrow itself scans no column then

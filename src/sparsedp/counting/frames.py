@@ -5,49 +5,56 @@ value by value.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import InputError
-from ..keys.arrow import column_names, errors_of_polars, read
+from ..keys.arrow import as_arrow, column_names, errors_of_arrow, errors_of_polars, read
 from ..keys.containers import has, is_a, is_scanner
-from .arrow_types import check, in_range, narrowed, refuse_misread
-from .scans import Scan, StreamedScan, check_columns, check_places, checked
+from .arrow_types import Checked
+from .scans import Scan, StreamedScan, check_columns, checked
 
 
 def of_lazy_frame(connection: Any, frame: Any, columns: list[str], complaints: list[InputError]) -> Scan:
     """The columns of a polars query, in batches if polars can: the result may be larger than
     memory.
     """
-    import pyarrow
-
     polars = sys.modules["polars"]
     check_columns(column_names(frame), columns)
     frame = _selected(frame, columns)
     with errors_of_polars():
-        empty = polars.DataFrame(schema=frame.collect_schema()).to_arrow()
+        empty = polars.DataFrame(schema=frame.collect_schema())
+    reading = Checked(as_arrow(empty).schema, columns)
     if not has(frame, "collect_batches"):  # polars before 1.34
-        table = read(frame).to_arrow()
-        check(table, columns)
-        connection.register("events", table)
+        connection.register("events", reading.table(as_arrow(read(frame))))
         return checked(connection, "events", columns)
-    refuse_misread(empty.schema, columns)
-    limits = narrowed(empty.schema, columns)
 
     def pieces() -> Iterator[Any]:
+        with errors_of_polars():
+            for piece in frame.collect_batches():
+                yield from as_arrow(piece).to_batches()
+
+    return _streamed(connection, reading, pieces, complaints)
+
+
+def _streamed(
+    connection: Any, reading: Checked, pieces: Callable[[], Iterator[Any]], complaints: list[InputError]
+) -> Scan:
+    """Batches that are read anew for each query."""
+    import pyarrow
+
+    def told() -> Iterator[Any]:
         try:
-            with errors_of_polars():
-                found = (batch for piece in frame.collect_batches() for batch in piece.to_arrow().to_batches())
-                yield from in_range(found, limits)
+            yield from reading.of(pieces())
         except InputError as error:  # the database would wrap it in a message of its own
             complaints.append(error)
             raise
 
     def batches() -> Any:
-        return pyarrow.RecordBatchReader.from_batches(empty.schema, pieces())
+        return pyarrow.RecordBatchReader.from_batches(reading.schema, told())
 
-    connection.register("events", empty)
-    described = checked(connection, "events", columns)
+    connection.register("events", reading.schema.empty_table())
+    described = checked(connection, "events", reading.schema.names)
     return StreamedScan(connection, "events", described.types, batches=batches)
 
 
@@ -63,15 +70,20 @@ def _selected(frame: Any, columns: list[str]) -> Any:
     return frame.select(polars.selectors.by_name(*columns)).with_columns(words)
 
 
-def of_dataset(connection: Any, dataset: Any, columns: list[str]) -> Scan:
+def of_dataset(connection: Any, dataset: Any, columns: list[str], complaints: list[InputError]) -> Scan:
     """A pyarrow Dataset, which may be larger than memory."""
+    from pyarrow.compute import field
+
     check_columns(dataset.schema.names, columns)
-    _refuse_twins(dataset.schema.names, columns)
-    check(dataset, columns)
-    connection.register("events", dataset)
-    scan = checked(connection, "events", columns)
-    check_places(dataset.schema.names, scan.types, columns)
-    return scan
+    _refuse_twins(dataset.schema.names, dataset.schema.names)  # with any twins Arrow scans no column
+    reading = Checked(dataset.schema, columns)
+    fields = {name: field(name) for name in reading.schema.names}  # by name: a dot in it does not lead inside
+
+    def pieces() -> Iterator[Any]:
+        with errors_of_arrow(dataset):
+            yield from dataset.to_batches(columns=fields)
+
+    return _streamed(connection, reading, pieces, complaints)
 
 
 def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None) -> Scan:
@@ -87,7 +99,7 @@ def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None
             table = _of_pandas(source, columns, value)
         elif is_a(source, "polars", "DataFrame"):
             check_columns(source.columns, columns)
-            table = _selected(source, columns).to_arrow()
+            table = as_arrow(_selected(source, columns))
         else:
             if is_scanner(source):  # some can be read only once, and a refusal reads again
                 source = read(source)
@@ -97,8 +109,7 @@ def of_arrow(connection: Any, source: Any, columns: list[str], value: str | None
         raise
     except (ValueError, TypeError, NotImplementedError):  # their messages may show a value
         raise InputError(f"source cannot be read as Arrow, got {type(source).__name__}; pass a pyarrow table") from None
-    check(table, columns)
-    connection.register("events", table)
+    connection.register("events", Checked(table.schema, columns).table(table))
     return checked(connection, "events", columns, pandas=pandas)
 
 

@@ -19,6 +19,7 @@ from .key_columns import KeySource, key_sources
 from .request import Counting
 from .scans import Scan, quoted
 
+_UP = "ASC NULLS LAST"  # whatever the settings of the caller's connection are
 _WHOLE = r"\s*[+-]?[0-9]+(\.0*)?([eE][+]?[0-9]+)?\s*"
 
 
@@ -71,6 +72,11 @@ class Query:
     def _names(self) -> list[str]:
         """The names of the columns of the key in the query."""
         return [f"k{at}" for at in range(len(self.keys))]
+
+    @property
+    def _ascending(self) -> str:
+        """The columns of the key to order by."""
+        return ", ".join(f"{name} {_UP}" for name in self._names)
 
     @property
     def _typed_names(self) -> list[tuple[str, str]]:
@@ -144,7 +150,7 @@ class Query:
             kept = (
                 f"SELECT {k}, {own} AS c, {bad} AS bad FROM "
                 f"(SELECT {', '.join(['u', k, *sums])} FROM rows GROUP BY u, {k}) QUALIFY "
-                f"row_number() OVER (PARTITION BY u ORDER BY {order}, {k}) "
+                f"row_number() OVER (PARTITION BY u ORDER BY {order} {_UP}, {self._ascending}) "
                 f"<= {self.asked.contribution.keys}"
             )
         keys = ", ".join(
@@ -167,7 +173,7 @@ class Query:
             f"SELECT * FROM (WITH rows AS ({self._rows()}), "
             f"pairs AS MATERIALIZED (SELECT u, {k}, bool_or(bad) AS bad FROM rows GROUP BY u, {k}), "
             f"few AS (SELECT {own} AS h FROM pairs QUALIFY "
-            f"row_number() OVER (PARTITION BY u ORDER BY {self._order}, {k}) <= {sampled}) "
+            f"row_number() OVER (PARTITION BY u ORDER BY {self._order} {_UP}, {self._ascending}) <= {sampled}) "
             "SELECT true AS users, d AS at, CAST(count(*) AS BIGINT) AS n, bool_or(bad) AS bad "
             "FROM (SELECT count(*) AS d, bool_or(bad) AS bad FROM pairs GROUP BY u) GROUP BY d "
             f"UNION ALL SELECT false, CAST(h % {sums} AS BIGINT), "
@@ -190,5 +196,9 @@ class Query:
             for text, number, first in zip(faults, row[::2], row[1::2], strict=True)
             if number
         ]
+        if not found:  # the table of a relation may be another one each time
+            raise InputError(
+                "rows were malformed that no longer are; pass a table that does not change while it is read"
+            )
         fix = "fix them or pass nulls='drop'" if any(" is null" in text for text in found) else "fix the table"
         raise InputError(f"{'; '.join(found)}; {fix}")

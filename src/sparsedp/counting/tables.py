@@ -146,7 +146,7 @@ def _open(
     if is_lazy_frame(source):
         return of_lazy_frame(connection, source, columns, complaints)
     if is_dataset(source):
-        return of_dataset(connection, source, columns)
+        return of_dataset(connection, source, columns, complaints)
     refuse_second_reading(source)
     return of_arrow(connection, source, columns, value)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import InputError, KeyTypeError
+from ..errors import InputError, KeyTypeError, SparseDPError
 from ..privacy.randomness import Words
 from .batches import Batch, ids_of
 from .containers import has, is_dataset, is_lazy_frame, is_unread, refuse_second_reading, unlabelled
@@ -72,13 +72,30 @@ def column_names(table: Any) -> list[str]:
 def read(table: Any) -> Any:
     """A polars LazyFrame, a pyarrow Dataset or Scanner in memory."""
     if not is_lazy_frame(table):
-        try:
+        with errors_of_arrow(table):
             return table.to_table()
-        except (*_CONVERSION_ERRORS, OSError):
-            kind = type(table).__name__
-            raise InputError(f"the {kind} cannot be read; to_table() shows why, with cells of the data") from None
     with errors_of_polars():
         return table.collect()
+
+
+def as_arrow(frame: Any) -> Any:
+    """A polars DataFrame as an Arrow table; `InputError` for types that Arrow does not have."""
+    try:
+        return frame.to_arrow()
+    except _CONVERSION_ERRORS:
+        raise InputError("the columns of the table must have types that Arrow supports; cast others first") from None
+
+
+@contextmanager
+def errors_of_arrow(table: Any) -> Iterator[None]:
+    """Turn errors of reading a pyarrow Dataset or Scanner into ours: their text may show a cell."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (*_CONVERSION_ERRORS, OSError):
+        kind = type(table).__name__
+        raise InputError(f"the {kind} cannot be read; to_table() shows why, with cells of the data") from None
 
 
 @contextmanager
@@ -92,7 +109,9 @@ def errors_of_polars() -> Iterator[None]:
     except exceptions.ColumnNotFoundError as error:
         first = str(error).strip().split("\n")[0]
         raise InputError(f"the LazyFrame cannot be read: {first}") from None
-    except exceptions.PolarsError as error:
+    except (SparseDPError, MemoryError):
+        raise
+    except Exception as error:  # of polars, or of a function in the query
         why = "collect() shows why, with cells of the data"
         raise InputError(f"the LazyFrame cannot be read ({type(error).__name__}); {why}") from None
 

@@ -17,6 +17,8 @@ from sparsedp import InputError, KeyTypeError, MissingDependencyError
 from sparsedp.counting import executors
 from sparsedp.counting.spark_rows import Query
 
+HANGS_MS = 600_000
+
 
 @pytest.fixture
 def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +96,12 @@ def test_nobody_waits_for_the_rows_if_executors_are_unfit(
 def test_the_checks_are_in_the_group_of_jobs_of_the_caller(spark: Any, tmp_path: Path) -> None:
     # Catches checks that cancelJobGroup does not end, and that have another pool of the scheduler.
     context = spark.sparkContext
-    outside = set(context.statusTracker().getJobIdsForGroup(None))
+
+    def jobs_of(group: str | None) -> set[int]:
+        context._jsc.sc().listenerBus().waitUntilEmpty(HANGS_MS)  # jobs of earlier tests may not be listed yet
+        return set(context.statusTracker().getJobIdsForGroup(group))
+
+    outside = jobs_of(None)
     df = spark.sql("SELECT if(id = 3, null, 'a') AS page FROM range(9)")
     context.setJobGroup("a release", "checks")
     try:
@@ -103,8 +110,8 @@ def test_the_checks_are_in_the_group_of_jobs_of_the_caller(spark: Any, tmp_path:
     finally:
         for name in ("spark.jobGroup.id", "spark.job.description"):
             context.setLocalProperty(name, None)
-    assert len(context.statusTracker().getJobIdsForGroup("a release")) >= 2
-    assert set(context.statusTracker().getJobIdsForGroup(None)) == outside
+    assert len(jobs_of("a release")) >= 2
+    assert jobs_of(None) == outside
 
 
 @pytest.mark.usefixtures("unasked")
