@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from ..errors import InputError, ParameterError, reason_of
+from ..errors import InputError, ParameterError
 from .arrow_types import check_parquet
+from .json_files import begins_with_bracket, check_records, packing_of
 from .scans import (
     Scan,
     StreamedScan,
@@ -170,10 +171,23 @@ def _folders(files: list[str], hive: bool) -> list[dict[str, str | None]]:
     each: list[dict[str, str | None]] = []
     for file in files:
         pairs = (part.partition("=") for part in Path(file).parts[:-1] if "=" in part)
-        each.append({unquote(name): None if value == _NO_VALUE else unquote(value) for name, _, value in pairs})
+        try:
+            each.append({_named(name): None if value == _NO_VALUE else _named(value) for name, _, value in pairs})
+        except ValueError:
+            raise InputError(
+                f"with hive=True the names of folders must be one name=value, in UTF-8 with percent signs, and {file} "
+                "is in another one; rename its folder"
+            ) from None
         if each[-1].keys() != each[0].keys():
             raise InputError(f"with hive=True all files must be in folders of the same names, and {file} is not")
     return each
+
+
+def _named(text: str) -> str:
+    """A part of the name of a folder; `ValueError` for what readers take in different ways."""
+    if "=" in text or text == r"\N":
+        raise ValueError
+    return unquote(text, errors="strict")
 
 
 def _refuse_hidden(names: list[str], folders: list[dict[str, str | None]], file: str) -> None:
@@ -240,7 +254,8 @@ def _json(files: list[str], columns: list[str], own: list[str], hive: str) -> st
     fields = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in own or ["k"])
     groups: dict[tuple[str, str], list[str]] = {}
     for file in files:
-        groups.setdefault((_json_format(file), _packing(file)), []).append(file)
+        check_records(file)
+        groups.setdefault((_json_format(file), packing_of(file) or "uncompressed"), []).append(file)
     scans = [
         f"SELECT {', '.join(map(quoted, columns)) or '*'} FROM read_json({_names(group)}, auto_detect = false, "
         f"format = '{layout}', records = true, columns = {{{fields}}}, compression = '{packing}', "
@@ -250,27 +265,12 @@ def _json(files: list[str], columns: list[str], own: list[str], hive: str) -> st
     return f"({' UNION ALL '.join(scans)})"
 
 
-def _packing(file: str) -> str:
-    return {".gz": "gzip", ".zst": "zstd"}.get(Path(file).suffix.lower(), "uncompressed")
-
-
 def _json_format(file: str) -> str:
     """Lines, or one array if a .json file begins with a bracket: records are objects, so no record
     begins with one.
     """
-    import pyarrow
-
-    if _kind_of(file)[1] != ".json":
-        return "newline_delimited"
-    packing = {"gzip": "gzip", "zstd": "zstd"}.get(_packing(file))
-    try:
-        with pyarrow.input_stream(os.path.abspath(file), compression=packing) as stream:
-            begin = b""
-            while not begin and (data := stream.read(1 << 16)):
-                begin = data.lstrip()
-    except OSError as error:
-        raise InputError(f"{file} cannot be read: {reason_of(error)}") from None
-    return "array" if begin.startswith(b"[") else "newline_delimited"
+    is_array = _kind_of(file)[1] == ".json" and begins_with_bracket(file)
+    return "array" if is_array else "newline_delimited"
 
 
 def _separated(

@@ -112,21 +112,31 @@ def _errors_of(duckdb: Any, complaints: list[InputError]) -> Iterator[None]:
     except duckdb.Error as error:
         if complaints:
             raise complaints[0] from None
-        raise InputError(f"the table cannot be read: {_without_cells(str(error))}") from None
+        kind = type(error).__name__.removesuffix("Exception")
+        raise InputError(f"the table cannot be read: {_without_cells(kind, str(error))}") from None
 
 
-def _without_cells(text: str) -> str:
+# Errors about names, files and SQL. The messages of all others may show what was read.
+_OF_NO_ROW = {"Binder", "Catalog", "Connection", "HTTP", "IO", "NotImplemented", "Parser", "Permission"}
+
+
+def _without_cells(kind: str, text: str) -> str:
     """The error of a database without what it read: lines of the table must not get into logs."""
+    if "maximum_object_size" in text:
+        return "a JSON record has over 16 MB, the most; shorten it, or leave it out"
     if malformed := re.search(r'(?:JSON in file|transform error in file) "(.*?)"', text):
         place = re.search(r"in (line|record/value) (\d+)", text)
         near = f" near line {place[2]}" if place else ""
         return f"{malformed[1]} is malformed{near}; it must contain JSON objects, one per line or all in one array"
     first = re.sub(r"^(\w+ )+Error: ", "", text.strip().split("\n")[0])
-    if re.search("could not convert|failed to cast|out of range|conversion|casting|get_next", first, re.IGNORECASE):
+    is_cast = re.search("could not convert|failed to cast|out of range|conversion|casting", first, re.IGNORECASE)
+    if is_cast or kind in ("Conversion", "OutOfRange"):
         return "a value cannot be converted to the type of its column"
     if re.search("invalid (string|unicode|value)|not valid UTF", first, re.IGNORECASE):
         return "text of a column is not valid UTF-8"
-    return first
+    if kind in _OF_NO_ROW:
+        return first
+    return f"{kind} error of the database; read the table with DuckDB alone to see why, with cells of the data"
 
 
 def _open(
