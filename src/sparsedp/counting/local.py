@@ -17,6 +17,7 @@ from ..errors import ParameterError
 from ..keys.arrow import as_chunked_array
 from ..keys.kinds import is_instant, is_simple, unit_of
 from ..privacy.contributions import BoundedCounts
+from ..privacy.numbers import check_delta
 from .key_columns import KeySource
 from .opening import opened, run
 from .request import AUTO, Counting
@@ -109,7 +110,7 @@ def count(
     """
     asked = locals()
     if max_keys_per_user != AUTO:
-        if epsilon is not None or delta or ledger is not None:
+        if epsilon is not None or check_delta(delta) or ledger is not None:
             raise ParameterError(
                 "epsilon, delta and ledger are for max_keys_per_user='auto': counting alone adds no noise and spends "
                 "nothing; pass them to release()"

@@ -16,7 +16,7 @@ from ..keys.kinds import COLUMN_KINDS, MOST_COLUMNS, NAMES_IN_WORDS, is_name
 from ..planning.request import checked_step
 from ..privacy.contributions import Contribution
 from ..privacy.neighbours import shown
-from ..privacy.numbers import positive_fraction, whole_number
+from ..privacy.numbers import check_flag, positive_fraction, whole_number
 from ..structures.table import LARGEST_COUNT
 from .files import Reading
 from .scans import case_twin
@@ -60,6 +60,7 @@ class Counting:
     def __post_init__(self) -> None:
         if self.nulls not in ("refuse", "drop"):
             raise ParameterError(f"nulls must be 'refuse' or 'drop', got {self.nulls!r}")
+        check_flag("signed", self.signed)
         _ = self.contribution, self.reading, self.keys, self.key_types  # computing them checks them
         if self.domain is not None and not 1 <= whole_number("domain", self.domain) <= HASHED_DOMAIN:
             raise ParameterError(f"domain must be in 1..2^64, got {self.domain}")
@@ -184,4 +185,6 @@ class Counting:
     @cached_property
     def reading(self) -> Reading:
         """How files are read."""
-        return Reading(self.delimiter, self.quote, self.encoding, bool(self.hive))
+        if self.encoding == "":
+            raise ParameterError("encoding must be 'utf-8', 'utf-16' or 'latin-1', got ''; omit it for utf-8")
+        return Reading(self.delimiter, self.quote, self.encoding, check_flag("hive", self.hive))

@@ -19,7 +19,7 @@ from ..mechanisms import MECHANISMS, Problem
 from ..mechanisms.problem import GAUSSIAN, MOST_PARTS, NOISES
 from ..privacy.contributions import BoundedCounts, Contribution
 from ..privacy.neighbours import Neighbours, shown
-from ..privacy.numbers import check_delta, check_epsilon, positive_fraction, whole_number
+from ..privacy.numbers import check_delta, check_epsilon, check_flag, positive_fraction, whole_number
 from ..structures.table import LARGEST_COUNT
 
 # The most that counts can add up to: 2^64 keys with the largest count. And a share of ε below which
@@ -65,6 +65,8 @@ class Request:
     def __post_init__(self) -> None:
         if self.noise not in ("auto", *NOISES):
             raise ParameterError(f"noise must be 'auto', 'geometric' or 'gaussian', got {self.noise!r}")
+        check_flag("signed", self.signed)
+        check_flag("keep_keys", self.keep_keys)
         declared = {option.name for mechanism in MECHANISMS.values() for option in mechanism.options}
         parameters = {own.name for own in fields(self)} - {"options", "contribution"}
         for name in self.options.keys() - declared:

@@ -1,10 +1,12 @@
-"""Checks of the numbers that a caller states, made before any data is read."""
+"""Checks of the numbers and flags that a caller states, made before any data is read."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 from numbers import Rational
+
+import numpy as np
 
 from ..errors import ParameterError
 
@@ -40,6 +42,15 @@ def check_number(name: str, value: object) -> float:
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{name} must be a finite number, got {value!r}") from None
     return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False, or `ParameterError`: any other object has a truth value too, as "False" does, and
+    a flag may decide what is published.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ParameterError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def positive_fraction(name: str, value: float | Fraction) -> Fraction:

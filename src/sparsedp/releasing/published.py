@@ -24,7 +24,7 @@ from ..keys.rows import is_one_key, rereadable_keys, take
 from ..mechanisms import WANTED, Ask, Plan, Reader, Single, Summed, notebook, tables_of
 from ..mechanisms.gathering import reader_of
 from ..mechanisms.partial import length_of
-from ..privacy.numbers import whole_number
+from ..privacy.numbers import check_flag, whole_number
 from ..privacy.randomness import Words
 from ..structures.scale import PLAIN, Scale
 from . import pictures
@@ -132,7 +132,7 @@ class Release(Contents):
         return Answer(*self._answers(self.key_space.batch(keys), WANTED, confidence, prior=None))
 
     def _estimates(self, keys: Batch, estimator: str | None, prior: str | None, clamp: bool) -> Floats:
-        scale = self._scale if clamp else self._scale.uncut
+        scale = self._scale if check_flag("clamp", clamp) else self._scale.uncut
         if len(self._readers) == 1:
             (reader,) = self._readers
             return reader.on_scale(keys, *reader.check(estimator, prior), scale)
@@ -368,6 +368,7 @@ def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> R
     `allow_reproducible` opens releases that were built with the test-only randomness and protect
     nobody.
     """
+    check_flag("allow_reproducible", allow_reproducible)
     address = address_of(path)
     opened = files.load(address or Path(path).absolute(), Release)
     if opened.reproducible and not allow_reproducible:

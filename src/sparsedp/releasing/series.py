@@ -29,7 +29,7 @@ from ..keys.rows import is_one_key, rereadable_keys, take
 from ..mechanisms import notebook
 from ..mechanisms.words import kind_of_keys
 from ..privacy.laws import float_up
-from ..privacy.numbers import whole_number
+from ..privacy.numbers import check_flag, whole_number
 from . import pictures
 from .answers import Sum
 from .labels import DAY, MONTH, Label, as_day, is_dated, text_of
@@ -256,6 +256,7 @@ def series(
         As for `load`.
 
     """
+    check_flag("allow_reproducible", allow_reproducible)
     if isinstance(sources, Mapping):
         if labels is not None:
             raise ParameterError("labels must not be given beside a mapping, whose keys are the labels")
