@@ -18,7 +18,7 @@ import pytest
 from ledgers import checked, small, state
 from sparsedp.budget import journal, store
 from sparsedp.budget.ledger import Ledger
-from sparsedp.errors import LedgerError
+from sparsedp.errors import LedgerError, ParameterError
 
 
 def foreign_database(path: Path, mode: str) -> None:
@@ -291,3 +291,23 @@ def test_after_a_power_cut_there_is_all_of_a_debit_or_nothing(path: Path, debits
         path.write_bytes(whole[:-1])  # noticed again
         with pytest.raises(LedgerError):
             ledger.entries()
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"a.db", "", "a\0b", "\ud800"], ids=repr)
+def test_what_names_no_file_is_refused(wrong: Any) -> None:
+    with pytest.raises(ParameterError, match=r"^ledger must "):
+        Ledger.open(wrong)
+    with pytest.raises(ParameterError, match=r"^ledger must "):
+        Ledger.create(wrong, epsilon=1)
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_ledger_is_a_file_of_this_machine(kind: Callable[[str], Any]) -> None:
+    with pytest.raises(ParameterError, match=r"^a ledger must be a file of this machine, got s3://bucket/a\.db; name"):
+        Ledger.create(kind("s3://bucket/a.db"), epsilon=1)
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "entry 1"])
+def test_only_a_receipt_is_finished(path: Path, wrong: Any) -> None:
+    with pytest.raises(ParameterError, match=r"^receipt must be what spend\(\) gave, got "):
+        Ledger.create(path, epsilon=1).finish(wrong, "a.sparsedp")

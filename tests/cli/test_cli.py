@@ -189,11 +189,21 @@ def test_wrong_input_ends_with_2_and_one_clear_line(case: str, visits: Path) -> 
 
 
 def test_an_output_that_exists_is_kept_unless_forced(visits: Path) -> None:
-    Path("v.sparsedp").write_text("mine")
+    run(*RELEASE, "-o", "v.sparsedp")
+    before = Path("v.sparsedp").read_bytes()
     assert "pass --force to replace it" in run(*RELEASE, "-o", "v.sparsedp", code=2).stderr
-    assert Path("v.sparsedp").read_text() == "mine"
+    assert Path("v.sparsedp").read_bytes() == before
     run(*RELEASE, "-o", "v.sparsedp", "--force")
+    assert Path("v.sparsedp").read_bytes() != before
     run("verify", "v.sparsedp")
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_what_is_no_release_is_not_replaced(visits: Path, force: tuple[str, ...]) -> None:
+    Path("notes.txt").write_text("mine")
+    message = "notes.txt exists and is not a release; name another file, or remove it first"
+    assert message in run(*RELEASE, "-o", "notes.txt", *force, code=2).stderr
+    assert Path("notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("output", ["visits.parquet", "./visits.parquet", "link", "budget.db", "pipe"])

@@ -131,7 +131,8 @@ def test_a_paid_release_is_not_lost_when_the_ledger_cannot_say_that_it_was_built
 
 def test_the_command_line_names_what_could_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("key\n" + "x\n" * 100)
-    (tmp_path / "old.sparsedp").write_text("mine")
+    sparsedp.release({"a": 1}, epsilon=1, path=tmp_path / "old.sparsedp")
+    old = (tmp_path / "old.sparsedp").read_bytes()
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))"
     options = ["--key", "key", "--epsilon", "1", "--nonzero", "1e6", "--force", "-o", "old.sparsedp"]
     done = subprocess.run(
@@ -141,7 +142,7 @@ def test_the_command_line_names_what_could_not_be_written(tmp_path: Path) -> Non
         text=True,
     )
     assert (done.returncode, done.stderr) == (1, "sparsedp: File too large: old.sparsedp\n")
-    assert (tmp_path / "old.sparsedp").read_text() == "mine"
+    assert (tmp_path / "old.sparsedp").read_bytes() == old
     assert names(tmp_path) == {"a.csv", "old.sparsedp"}
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BudgetError, LedgerError, ParameterError
+from ..format.addresses import path_of, taken_for_path
 from ..privacy.numbers import check_delta, check_epsilon, check_number
 from . import store
 from .accounting import LEAST_DELTA, event_of
@@ -112,7 +113,7 @@ class Ledger:
         amounts = repr(check_epsilon(epsilon)), repr(_delta(delta))
         _check_accounting(accounting, epsilon, delta)
         name, budget = _name(dataset), Budget(*amounts, _now(), accounting, check_period(per))
-        ledger = cls(Path(path).absolute(), _seconds(timeout))
+        ledger = cls(_path(path), _seconds(timeout))
         is_plain = budget == Budget(*budget[:3])
         first = Book()
         first.add_budget(name, budget)
@@ -129,7 +130,7 @@ class Ledger:
         """An existing ledger. Every byte of it is checked, as at every use; `entries` also adds every
         debit up again.
         """
-        ledger = cls(Path(path).absolute(), _seconds(timeout))
+        ledger = cls(_path(path), _seconds(timeout))
         with ledger._transaction():
             return ledger
 
@@ -216,6 +217,8 @@ class Ledger:
 
     def finish(self, receipt: Receipt, released: str) -> None:
         """Record what was released for a debit, for example a path and a digest."""
+        if not isinstance(receipt, Receipt):
+            raise ParameterError(f"receipt must be what spend() gave, got {receipt!r:.250}")
         _text("released", released)
         unfinished = {**asdict(receipt), "released": None}
         with self._transaction(write=True, since=receipt.id) as book:
@@ -299,6 +302,13 @@ def _debit(epsilon: float, delta: float, event: str | None) -> Debit:
     except (LedgerError, ValueError) as error:
         raise ParameterError(f"event must be that of the release, got {str(event)[:250]!r}: {error}") from error
     return debit
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    local = path_of(path, "ledger")
+    if address := taken_for_path(local):
+        raise ParameterError(f"a ledger must be a file of this machine, got {address}; name a local path")
+    return local.absolute()
 
 
 def _check_new(book: Book, name: str, path: str | os.PathLike[str]) -> None:

@@ -105,7 +105,10 @@ def release(
     ledger: Debited = None,
     dataset: DebitedDataset = "default",
     force: Annotated[
-        bool, typer.Option("--force", help="Replace an output file that exists; a directory of parts is not replaced.")
+        bool,
+        typer.Option(
+            "--force", help="Replace a release that exists; other files, and directories of parts, are not replaced."
+        ),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be spent and written; read no rows, spend nothing.")
@@ -178,13 +181,14 @@ def _check_output(output: Path, force: bool, parts: int, read: Sequence[str | Pa
     """Refuse the output for every reason that can be known before the work."""
     from ..format.addresses import check_local
     from ..format.container import check_replaceable, check_writable
-    from ..format.files import check_unread
+    from ..format.files import check_release, check_unread
 
     check_local(output)
     if parts == 1:
         check_replaceable(output)
         for name in map(str, read):
             check_unread(output, [name] if os.path.exists(name) else glob.iglob(name, recursive=True))
+        check_release(output)
     if output.exists() and parts > 1:
         # One directory cannot replace another in a single step, and deleting its contents is not
         # ours to do.

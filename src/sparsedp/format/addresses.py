@@ -62,9 +62,32 @@ def address_of(path: str | os.PathLike[str]) -> Address | None:
     return Address(path) if isinstance(path, str) and _SCHEME.match(path) else None
 
 
+def path_of(path: object, name: str = "path") -> Path:
+    """The path that a caller means, or `ParameterError` for what can name no file."""
+    try:
+        text = os.fspath(path)  # type: ignore[call-overload]  # whatever it is, the next lines say so
+    except TypeError:
+        text = None
+    if not isinstance(text, str) or not text:
+        raise ParameterError(f"{name} must be the path of a file, got {path!r:.250}; pass a str or pathlib.Path")
+    try:
+        usable = b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        usable = False
+    if not usable:
+        raise ParameterError(f"{name} must have only characters that file names can have, got {text!r:.250}")
+    return Path(text)
+
+
 def check_local(path: Path) -> None:
     """`ParameterError` for an address that was taken for a path: files are written to this machine."""
-    found = _FLATTENED.match(str(path))
-    if found is not None and not os.path.isdir(found[1]):
-        shown = Address(_FLATTENED.sub(r"\1//", str(path), count=1))
+    if shown := taken_for_path(path):
         raise ParameterError(f"files are written to this machine only, got {shown}; write it here, and upload it")
+
+
+def taken_for_path(path: Path) -> Address | None:
+    """The address that this path once was, if it was one."""
+    found = _FLATTENED.match(str(path))
+    if found is None or os.path.isdir(found[1]):
+        return None
+    return Address(_FLATTENED.sub(r"\1//", str(path), count=1))

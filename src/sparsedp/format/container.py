@@ -31,7 +31,8 @@ Arrays = dict[str, np.ndarray]
 LINE = 64
 LARGEST_HEADER = 1 << 20
 LENGTH = 8  # bytes before the header, which say how long it is
-_DIGEST_AT = len('{"__metadata__":{"sha256":"')
+_BEGIN = '{{"__metadata__":{{"sha256":"{}","sparsedp":"'
+_DIGEST_AT = _BEGIN.format("").index('","sparsedp"')
 _DIGEST_LENGTH = 64
 _DTYPES: dict[str, np.dtype[Any]] = {
     "U64": np.dtype("<u8"),
@@ -327,6 +328,13 @@ def check_replaceable(path: Path) -> None:
     if path.exists() and not path.is_file():
         what = "a directory" if path.is_dir() else "a device or pipe"
         raise FileExistsError(f"{path} is {what}; name a file")
+
+
+def is_begun_by_us(path: Path) -> bool:
+    """Whether a file begins as `write` begins every file, even if it is damaged further on."""
+    with path.open("rb") as file:
+        start = file.read(LENGTH + len(_BEGIN.format(NO_DIGEST)))[LENGTH:].decode("ascii", "replace")
+    return start == _BEGIN.format(start[_DIGEST_AT : _DIGEST_AT + _DIGEST_LENGTH])
 
 
 def check_writable(path: Path) -> None:

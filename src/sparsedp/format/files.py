@@ -28,6 +28,7 @@ from .container import (
     checksums,
     from_bytes,
     hidden_beside,
+    is_begun_by_us,
     naming,
     read,
     replacing,
@@ -57,6 +58,7 @@ def save(contents: Contents, path: Path) -> None:
     """Write a file, or a directory if there are several parts; it appears only when it is complete."""
     parts = contents.plan.problem.parts
     if parts == 1:
+        check_release(path)
         with replacing(path) as file:
             write(file, *described(contents, prefixed([side[0] for side in contents.sides]), [], checksums))
         return
@@ -68,13 +70,15 @@ def save(contents: Contents, path: Path) -> None:
 
 
 def check_new(path: Path, parts: int, read: Iterable[str | os.PathLike[str]] = ()) -> None:
-    """`OSError` unless a release can be written there, and would not replace one of the files that it
-    is made from; checked before anything is spent on it.
+    """`OSError` unless a release can be written there, and would replace nothing but a release that it
+    is not made from; checked before anything is spent on it.
     """
     check_local(path)
     check_unread(path, read)
-    if path.is_dir() or (parts > 1 and path.exists()):
+    if parts > 1 and path.exists():
         raise FileExistsError(f"{path} exists; a release of several parts needs a new directory")
+    if parts == 1:
+        check_release(path)
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"there is no directory {path.absolute().parent} to write {path.name} into")
     check_writable(path)
@@ -84,6 +88,14 @@ def check_unread(path: Path, read: Iterable[str | os.PathLike[str]]) -> None:
     """`FileExistsError` if the path is one of these files."""
     if any(path.exists() and os.path.exists(file) and os.path.samefile(path, file) for file in read):
         raise FileExistsError(f"{path} is read for this release, which would replace it; name another file")
+
+
+def check_release(path: Path) -> None:
+    """`FileExistsError` for a file that is no release: what it holds would be lost. An empty one holds
+    nothing.
+    """
+    if path.is_file() and path.stat().st_size and not is_begun_by_us(path):
+        raise FileExistsError(f"{path} exists and is not a release; name another file, or remove it first")
 
 
 @contextmanager

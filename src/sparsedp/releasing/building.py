@@ -13,6 +13,7 @@ import numpy as np
 
 from ..budget.spending import DEFAULT_DATASET, Account, LedgerLike, account_of, check_affordable, spending
 from ..errors import OverloadWarning
+from ..format.addresses import path_of
 from ..format.description import format_of
 from ..format.files import check_new, finish_parts, new_directory, write_part
 from ..keys.hashing import KeySpace, Partition
@@ -107,8 +108,8 @@ def release(
         Build the release in this many parts, each for its share of the keys; `save` then writes a
         directory.
     path
-        Write the release there and open it from there. Parts are written as they are built, and
-        leave memory.
+        Write the release there and open it from there. An older release is replaced, and any other
+        file refused. Parts are written as they are built, and leave memory.
     keep_keys
         Publish stored keys as they are, not only hashed; needs δ > 0, and every key once. See
         `Release.kept_keys`.
@@ -131,7 +132,7 @@ def release(
     check_row(counts, domain)
     account = account_of(ledger, dataset)
     stated = check_key_type(key_type, request.problem.hashed)
-    return told(publish(draft(request), counts, stated, None if path is None else Path(path), account))
+    return told(publish(draft(request), counts, stated, None if path is None else path_of(path), account))
 
 
 def publish(

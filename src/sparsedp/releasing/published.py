@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
 from pickle import PicklingError
 from typing import Any, NoReturn
 
@@ -15,7 +14,7 @@ from .. import _native
 from .._util.lazy import cached_property
 from ..errors import FormatError, ParameterError, ReproducibleReleaseError
 from ..format import files
-from ..format.addresses import address_of
+from ..format.addresses import address_of, path_of
 from ..format.description import Contents
 from ..keys.batches import Batch, ids_of
 from ..keys.kept import kept_keys
@@ -287,9 +286,10 @@ class Release(Contents):
         """Write the release to one file, which appears under its name only when it is complete and
         on disk.
 
-        An older file of that name is replaced. A release of several parts becomes a new directory.
+        An older release is replaced, and any other file refused. A release of several parts becomes a
+        new directory.
         """
-        files.save(self, Path(path))
+        files.save(self, path_of(path))
 
     def __reduce__(self) -> tuple[object, ...]:
         if self.source is not None:
@@ -370,7 +370,7 @@ def load(path: str | os.PathLike[str], *, allow_reproducible: bool = False) -> R
     """
     check_flag("allow_reproducible", allow_reproducible)
     address = address_of(path)
-    opened = files.load(address or Path(path).absolute(), Release)
+    opened = files.load(address or path_of(path).absolute(), Release)
     if opened.reproducible and not allow_reproducible:
         raise ReproducibleReleaseError(
             f"{address or path} was built with reproducible randomness, which protects nobody; "
@@ -383,7 +383,7 @@ def verify(path: str | os.PathLike[str]) -> None:
     """`FormatError` unless every byte of a saved release is as it was written and its guarantee is
     what it states.
     """
-    files.verify(address_of(path) or Path(path))
+    files.verify(address_of(path) or path_of(path))
 
 
 def _from_bytes(content: bytes) -> Release:

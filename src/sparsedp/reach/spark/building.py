@@ -34,6 +34,7 @@ from ...counting.spark_rows import INTEGER_TYPES, Query, ids_of, rows_by_part, s
 from ...counting.suggesting import Spending, check_choice, predicted_noises, suggested, warned
 from ...errors import ParameterError
 from ...format import files
+from ...format.addresses import path_of
 from ...format.description import format_of, part_name
 from ...keys.composite import EncodedKeys
 from ...keys.hashing import KeySpace
@@ -108,7 +109,7 @@ def release(
         asked |= {"max_keys_per_user": 1, "epsilon": budget.left}
     query, drafted = _asked(df, asked)
     noises = [] if budget is None else predicted_noises(query.asked, budget, {"mechanism": mechanism, "noise": noise})
-    target, parts = Path(path).absolute(), drafted.problem.parts
+    target, parts = path_of(path).absolute(), drafted.problem.parts
     account = account_of(ledger, dataset)
     files.check_new(target, parts)
     if budget is not None:
