@@ -73,7 +73,7 @@ def _check_lines(choices: Choices) -> None:
     with mock.patch.object(lines, "BLOCK_BYTES", block), mock.patch.object(streams, "sys", _stdout(written)):
         writer = streams.Writer(as_json)
         try:
-            for asked in parsing.asked_from(release, io.BytesIO(text), integer, as_json=False):
+            for asked in parsing.asked_from(release, io.BytesIO(text), integer, ending=""):
                 asked.texts["key"].validate(full=True)
                 writer.write(streams.answer(release, asked, 0.9))
                 expected += asked.texts["key"].to_pylist()

@@ -130,7 +130,7 @@ def test_records_may_end_anywhere_in_a_block(size: int, monkeypatch: pytest.Monk
     built = sparsedp.release({("a", date(2024, 1, 1)): 5}, epsilon=1.0, nonzero=9)
 
     def read(content: str) -> list[Any]:
-        blocks = asked_from(built, io.BytesIO(content.encode()), False, False)
+        blocks = asked_from(built, io.BytesIO(content.encode()), False, "")
         return [asked.text(row) for asked in blocks for row in range(len(asked.keys[0]))]
 
     keys = [("a", "2024-01-01"), ("b\n,\n", "2024-01-02"), ('"', "2024-01-03"), ("c", "2024-01-04")] * 3
@@ -227,3 +227,47 @@ def test_columns_of_every_kind_are_named_as_they_are_asked_for() -> None:
     (answer,) = looked_up("--", *asked, "a\n")
     assert list(answer) == [*list(row)[:-1], "key_low", "estimate", "low", "high"]
     assert float(answer["estimate"]) > 400
+
+
+PAGES = ["/", "a,b", 'say "é"']
+SIMPLE_FILES = {
+    "keys.txt": "".join(f"{page}\n" for page in PAGES),
+    "keys.tsv": "".join(f"{page}\n" for page in PAGES),
+    "one.csv": 'url\n/\n"a,b"\n"say ""é"""\n',
+    "several.CSV": 'n,key\n1,/\n2,"a,b"\n3,"say ""é"""\n',
+    "one.jsonl": "".join(json.dumps({"url": page}) + "\n" for page in PAGES),
+    "several.ndjson": "".join(json.dumps({"n": 1, "key": page}) + "\n" for page in PAGES),
+}
+
+
+@pytest.mark.parametrize("name", SIMPLE_FILES)
+def test_simple_keys_are_read_by_the_ending_of_their_file(name: str) -> None:
+    # Catches a header, or the text of JSON, that is answered as a key.
+    Path("days").mkdir()
+    sparsedp.release(dict.fromkeys(PAGES, 500), epsilon=4.0, path="days/2024-01-31.sparsedp")
+    Path("v.sparsedp").symlink_to("days/2024-01-31.sparsedp")
+    Path(name).write_text(SIMPLE_FILES[name], encoding="utf-8")
+    done = run("lookup", "v.sparsedp", "-f", name)
+    assert [row["key"] for row in csv.DictReader(io.StringIO(done.stdout))] == PAGES
+    assert done.stderr == ("keys are those of column 'url', as the file names it\n" if "one" in name else "")
+    top = run("top", "v.sparsedp", "-c", name, "--json").stdout
+    assert {row["key"] for row in json.loads(top)} == set(PAGES)
+    series = csv.DictReader(io.StringIO(run("series", "lookup", "days", "-f", name).stdout))
+    assert [row["key"] for row in series] == PAGES
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("k.csv", "n,url\n1,/\n", "must name the columns of the key: key, if there are several; or write one key in"),
+        ("k.csv", "", "it is empty; its first line must be key"),
+        ("k.csv", "url\n/\n/,/\n", "line 3 has another number of columns than the first, which has 1"),
+        ("k.jsonl", '{"n": 1, "url": "/"}\n', "field 'key' in line 1 is missing"),
+        ("k.jsonl", '{"url": "/"}\n{"page": "/"}\n', "field 'url' in line 2 is missing"),
+        ("k.jsonl", '"/"\n', "line 1 must be a JSON object with the fields key"),
+    ],
+)
+def test_files_of_simple_keys_are_refused_with_their_line(name: str, content: str, message: str) -> None:
+    sparsedp.release({"/": 500}, epsilon=4.0, path="v.sparsedp")
+    Path(name).write_text(content)
+    assert message in run("lookup", "v.sparsedp", "-f", name, code=2).stderr

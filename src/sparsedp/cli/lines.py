@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -58,6 +58,7 @@ class Block:
 
     columns: list[pa.Array]
     line_of: Callable[[int], int]
+    names: list[str]  # of the columns in the file
 
 
 def records_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
@@ -68,6 +69,7 @@ def records_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
         skipped = 0 if header else 1
         if not header:
             header = next(record for _, record in _starts(text.removeprefix("\ufeff")))
+            names = _named(header, names)
             _check_header(header, names)
         table = _table(content, names, [] if skipped else header)
         if table is None:
@@ -75,7 +77,8 @@ def records_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
             raise InputError(
                 f"line {next(wrong, first)} has another number of columns than the first, which has {len(header)}"
             )
-        yield Block([table.column(name).combine_chunks() for name in names], partial(_line_of, text, first, skipped))
+        columns = [table.column(name).combine_chunks() for name in names]
+        yield Block(columns, partial(_line_of, text, first, skipped), names)
     if not header:
         raise InputError(f"the keys cannot be read as CSV: it is empty; its first line must be {_listed(names, ',')}")
 
@@ -127,10 +130,16 @@ def _open_record(content: bytes) -> int | None:
     return None if record == ["."] else before
 
 
+def _named(found: Sequence[str], names: list[str]) -> list[str]:
+    """The names to read: if a key has one column, that of the only one that there is will do."""
+    return list(found) if len(names) == len(found) == 1 else names
+
+
 def _check_header(header: list[str], names: list[str]) -> None:
     for name in names:
         if name not in header:
-            raise InputError(f"the first line of the keys must name the columns of the key: {_listed(names)}")
+            fix = "" if len(names) > 1 else ", if there are several; or write one key in each line of a .txt file"
+            raise InputError(f"the first line of the keys must name the columns of the key: {_listed(names)}{fix}")
         if header.count(name) > 1:
             raise InputError(f"the first line of the keys names several columns {name!r}; rename all but one")
 
@@ -188,17 +197,20 @@ def _decoded(content: bytes, first_line: int) -> str:
 
 def objects_of(file: BinaryIO, names: list[str]) -> Iterator[Block]:
     """Some of the fields of JSON lines, as text."""
-    first = 1
+    first, is_named = 1, False
     for texts in lines_of(file):
         numbered = [(line, text) for line, text in enumerate(texts.to_pylist(), first) if text.strip()]
         first += len(texts)
         if numbered:
-            rows = [_fields(text, names, line) for line, text in numbered]
+            records = [(line, _record(text, names, line)) for line, text in numbered]
+            if not is_named:
+                names, is_named = _named(list(records[0][1]), names), True
+            rows = [[_as_text(record.get(name), name, line) for name in names] for line, record in records]
             columns = [pa.array([row[at] for row in rows], pa.large_string()) for at in range(len(names))]
-            yield Block(columns, [line for line, _ in numbered].__getitem__)
+            yield Block(columns, [line for line, _ in numbered].__getitem__, names)
 
 
-def _fields(text: str, names: list[str], line: int) -> list[str]:
+def _record(text: str, names: list[str], line: int) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except ValueError:
@@ -207,7 +219,7 @@ def _fields(text: str, names: list[str], line: int) -> list[str]:
         raise InputError(f"line {line} is nested too deeply") from None
     if not isinstance(record, dict):
         raise InputError(f"line {line} must be a JSON object with the fields {_listed(names)}")
-    return [_as_text(record.get(name), name, line) for name in names]
+    return record
 
 
 def _as_text(value: Any, name: str, line: int) -> str:

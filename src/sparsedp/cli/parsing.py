@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError
-from ..keys.kinds import columns_in_words, labels
+from ..keys.kinds import columns_in_words, labels, printable
 from ..keys.written import parsed
 from ..releasing.published import Release
+from .app import say
 from .lines import lines_of, objects_of, records_of
 
 Place: TypeAlias = Callable[[int, int], str]  # where a row of a column comes from, for messages
 
+JSON = (".jsonl", ".ndjson", ".json")
 ANSWERS = ("estimate", "low", "high")
 
 
@@ -49,18 +51,20 @@ def asked_of(release: Release, arguments: list[str], integer: bool) -> Asked:
     )
 
 
-def asked_from(release: Release, file: BinaryIO, integer: bool, as_json: bool) -> Iterator[Asked]:
-    """The keys of a file, block by block: one in each line, or CSV or JSON lines if they have several
-    columns.
+def asked_from(release: Release, file: BinaryIO, integer: bool, ending: str) -> Iterator[Asked]:
+    """The keys of a file, block by block: CSV or JSON lines by the ending of its name; otherwise one
+    in each line, or CSV if they have several columns.
     """
     columns, line = release.key_columns, 1
-    if len(columns) == 1:
+    if len(columns) == 1 and ending not in (*JSON, ".csv"):
         for texts in lines_of(file):
             yield _asked(release, [texts], integer, _lines(_from(line)))
             line += len(texts)
         return
-    names = [str(column.name) for column in columns]
-    for block in objects_of(file, names) if as_json else records_of(file, names):
+    names = [column.name or "key" for column in columns]
+    for at, block in enumerate(objects_of(file, names) if ending in JSON else records_of(file, names)):
+        if at == 0 and block.names != names:  # or else a first line that is a key would be lost in silence
+            say(f"keys are those of column {printable(block.names[0])!r}, as the file names it")
         yield _asked(release, block.columns, integer, _lines(block.line_of))
 
 

@@ -37,8 +37,9 @@ Keys = Annotated[
     typer.Option(
         "--file",
         "-f",
-        help="Read keys from this file, one per line; - is stdin. Keys of several columns are CSV, with their names in "
-        "the first line, or JSON lines (.jsonl).",
+        help="Read keys from this file, one per line; - is stdin. A .csv file names its columns in the first line, and "
+        "a .jsonl file in each object; they must have the key's columns, or just one. Keys of several columns are "
+        "always CSV or JSON lines.",
         show_default=False,
     ),
 ]
@@ -91,12 +92,12 @@ def _read_keys(release: Release, file: Path | None, integer: bool) -> Iterator[A
 
     if file is not None and str(file) != "-":
         with file.open("rb") as stream:
-            yield from asked_from(release, stream, integer, file.suffix.lower() in (".jsonl", ".ndjson", ".json"))
+            yield from asked_from(release, stream, integer, file.suffix.lower())
         return
     typed = standard.stdin("name a file of keys, or pass keys as arguments")
     if typed.isatty():
         say("reading keys from the terminal, one per line, until Ctrl-D")
-    yield from asked_from(release, typed, integer, False)
+    yield from asked_from(release, typed, integer, "")
 
 
 @app.command()
@@ -114,7 +115,9 @@ def top(
     """List the largest estimates, of stored keys or of candidates.
 
     A release of hashed keys does not know their names, unless it was made with --keep-keys. It
-    lists fingerprints, or ranks the candidates that you give it.
+    lists fingerprints, or ranks the candidates that you give it. Keys that are listed because their
+    estimates are the largest are estimated too high on average, and without candidates some may
+    have been stored by chance.
     """
     from ..keys.kinds import labels
     from ..releasing.published import load
@@ -129,7 +132,10 @@ def top(
         best = list(zip(shown, ranked.estimates.tolist(), strict=True))
         named = not any(isinstance(key, Fingerprint) for key in ranked.keys)
         if not named:
-            say("keys are hashed, so these are fingerprints; name keys with --candidates")
+            say(
+                "keys are hashed, so these are fingerprints, some perhaps of keys that never occurred and were stored "
+                "by chance; name keys with --candidates"
+            )
     else:
         for asked in _read_keys(opened, candidates, integer):
             estimates = opened.lookup(asked.keys, prior=opened.table_prior)
