@@ -195,6 +195,21 @@ def test_registering_again_replaces_and_unregistering_removes(con: Any) -> None:
         unregister(con)
 
 
+@pytest.mark.parametrize(("first", "second"), [("v", "v_low"), ("v", "V_HIGH"), ("v_low", "v"), ("V_high", "v")])
+def test_a_function_of_another_release_is_neither_replaced_nor_removed(con: Any, first: str, second: str) -> None:
+    # Catches an interval whose end is an estimate of another release.
+    release = release_of(["a"])
+    register(con, release, first)
+    before = rows(con, f"SELECT {first}('a'), {first}_low('a'), {first}_high('a')")
+    with pytest.raises(ParameterError, match=rf"is one of the release that is registered as '(?i:{first})'; pass"):
+        register(con, release_of([7]), second)
+    with pytest.raises(ParameterError, match="no functions"):
+        unregister(con, second)
+    assert rows(con, f"SELECT {first}('a'), {first}_low('a'), {first}_high('a')") == before
+    unregister(con, first)
+    register(con, release_of([7]), second)
+
+
 def test_registering_leaves_an_unfinished_result_alone(con: Any) -> None:
     con.execute("SELECT * FROM range(5000)")
     assert con.fetchone() == (0,)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,18 @@ def check_name(name: object) -> None:
         raise ParameterError(
             f"name must be letters, digits and underscores, and not begin with a digit, got {name!r}; try 'visits'"
         )
+
+
+def check_own(name: str, exists: Callable[[str], bool]) -> None:
+    """`ParameterError` if one of the functions of this name belongs to a release with another name."""
+    ends = ENDS[1:]
+    others = [name[: -len(end)] for end in ends if name.lower().endswith(end)] + [name + end for end in ends]
+    for other in others:
+        if all(exists(other + end) for end in ENDS):
+            raise ParameterError(
+                f"name must have functions of its own, got {name!r}: {max(name, other, key=len)!r} is one of the "
+                f"release that is registered as {other!r}; pass another name="
+            )
 
 
 def without_position(error: InputError) -> InputError:

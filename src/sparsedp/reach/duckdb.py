@@ -20,7 +20,7 @@ from ..errors import InputError, ParameterError
 from ..keys.arrow import nulls_of, rows_of
 from ..keys.kinds import ColumnKind, is_instant, unit_of
 from ..releasing.published import Release
-from .answering import ENDS, Question, check_name, questions
+from .answering import ENDS, Question, check_name, check_own, questions
 
 # Times in seconds and milliseconds are asked for as DuckDB's usual timestamps; the release converts
 # them, and refuses what is not a whole number of its unit.
@@ -41,7 +41,8 @@ def register(
 
     They have one argument for each column of the key, of its type; null if any of them is null.
     Every connection to the same database has them, in all threads. Functions of these names that
-    were made from Python on this connection are replaced.
+    were made from Python on this connection are replaced, unless they belong to a release that was
+    registered by another name: "visits_low" is refused beside "visits".
 
     Parameters
     ----------
@@ -57,6 +58,7 @@ def register(
     """
     asked = questions(release, confidence)
     _check_name(con, name)
+    check_own(name, partial(_exists, con))
     names = [name + end for end in ENDS]
     for own in names:
         _remove(con, own)
@@ -69,7 +71,8 @@ def register(
 def unregister(con: Any, name: str = "visits") -> None:
     """Remove the functions that `register` made on this connection, and let go of the release."""
     _check_name(con, name)
-    removed = [_remove(con, name + end) for end in ENDS]
+    known = all(_exists(con, name + end) for end in ENDS)  # or else it may be one function of another release
+    removed = [_remove(con, name + end) for end in ENDS] if known else [False]
     if not all(removed):
         raise ParameterError(f"no functions {name!r} were registered on this connection; name the ones that were")
 
@@ -80,6 +83,12 @@ def _check_name(con: Any, name: str) -> None:
     words = con.cursor().execute("SELECT keyword_category FROM duckdb_keywords() WHERE keyword_name = lower(?)", [name])
     if {"reserved", "column_name"} & {category for (category,) in words.fetchall()}:
         raise ParameterError(f"name must not be a word of SQL, got {name!r}; try '{name}_of'")
+
+
+def _exists(con: Any, name: str) -> bool:
+    known = "SELECT count(*) FROM duckdb_functions() WHERE lower(function_name) = lower(?)"
+    (found,) = con.cursor().execute(known, [name]).fetchone()
+    return bool(found)
 
 
 def _refuse_taken(con: Any, names: list[str]) -> None:

@@ -218,8 +218,9 @@ class Release(Contents):
         names if the release kept them (`keep_keys`) or has integer keys of a `domain`, and
         otherwise as `Fingerprint`, which names nothing. `laplace` stores every key of its domain.
         Mechanisms that store none need candidates. Keys that are not stored are not seen here: a
-        stored key is large, or was stored by chance. Estimates and intervals are those of the prior
-        "fitted", if the mechanism has it.
+        stored key is large, or was stored by chance. An interval's promise is for keys that you ask
+        for: the largest of many estimates are too large on average. Estimates and intervals are
+        those of the prior "fitted", if the mechanism has it.
         """
         count = whole_number("n", n)
         check_confidence(confidence)

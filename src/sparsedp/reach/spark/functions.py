@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...counting.executors import check_executors
 from ...errors import MissingDependencyError, ParameterError
 from ...releasing.published import Release
-from ..answering import ENDS, Question, check_name, questions
+from ..answering import ENDS, Question, check_name, check_own, questions
 from .lookups import shipped
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ def register(
     `name_high(key)`, the interval of this confidence.
 
     They have one argument for each column of the key; null if any of them is null. Functions of
-    these names that were registered before are replaced. A release of one file is sent to every
+    these names that were registered before are replaced, unless they belong to a release with
+    another name. A release of one file is sent to every
     executor once; a directory of parts is opened by its path. Needs Spark 4.1 or newer.
     """
     try:
@@ -38,6 +39,7 @@ def register(
         ) from None
     asked = questions(release, confidence)
     check_name(name)
+    check_own(name, spark.catalog.functionExists)
     for end in ENDS:
         _refuse_taken(spark, name + end)
     check_executors(spark)
