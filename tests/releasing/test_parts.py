@@ -183,7 +183,7 @@ def load(path: Path) -> Release:
 
 def test_a_directory_that_is_not_complete_is_refused(saved: Path) -> None:
     (saved / "part-00002.sparsedp").rename(saved / "elsewhere")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FormatError, match=r"the release is incomplete: part-00002\.sparsedp is missing$"):
         load(saved)
     (saved / "elsewhere").rename(saved / "part-00002.sparsedp")
     load(saved)

@@ -7,7 +7,7 @@ import os
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from ..errors import MissingDependencyError
+from ..errors import MissingDependencyError, ParameterError
 
 Path: TypeAlias = str | os.PathLike[str]
 
@@ -40,9 +40,20 @@ def new_figure(width: float, height: float) -> tuple[Any, Any]:
     return figure, figure.subplots()
 
 
+def check_picture(path: object, name: str = "path") -> None:
+    """`ParameterError` for what does not name an image file of a kind that matplotlib writes."""
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else None
+    if not isinstance(text, str) or "\0" in text:
+        raise ParameterError(f"{name} must be the path of an image file, got {path!r:.250}")
+    kinds = sorted(figure_class()().canvas.get_supported_filetypes())
+    if os.path.splitext(text)[1].lstrip(".").lower() not in kinds:
+        raise ParameterError(f"{name} must end in one of .{', .'.join(kinds)}, got {text!r:.250}")
+
+
 def finished(figure: Any, path: Path | None) -> Any:
     """The figure, which is also written into an image file if there is a path."""
     if path is not None:
+        check_picture(path)
         try:
             figure.savefig(path, dpi=150)
         except OSError as error:  # on a full disk it names no file

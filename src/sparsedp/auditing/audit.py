@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._util.plotting import figure_class, finished, new_figure
+from .._util.plotting import check_picture, finished, new_figure
 from .._util.progress import counting
 from ..errors import ParameterError
 from ..format.container import check_writable
@@ -78,11 +78,9 @@ class Audit:
         finished(figure, path)
 
 
-def check_plot(path: Path) -> None:
-    """Raise before the audit what would stop `Audit.plot`."""
-    kinds = figure_class()().canvas.get_supported_filetypes()
-    if path.suffix.lstrip(".").lower() not in kinds:
-        raise ParameterError(f"plot must end in one of .{', .'.join(sorted(kinds))}, got {str(path)!r}")
+def check_plot(path: Path, name: str = "plot") -> None:
+    """Raise before the work what would stop its picture."""
+    check_picture(path, name)
     check_writable(path)
 
 

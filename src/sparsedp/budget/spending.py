@@ -30,7 +30,7 @@ LedgerLike: TypeAlias = Account | Ledger | str | os.PathLike[str]
 def account_of(ledger: LedgerLike | None, dataset: str) -> Account | None:
     """The account that a caller means by a ledger or its path; None if nothing is debited."""
     if ledger is None:
-        if dataset != DEFAULT_DATASET:  # who names one believes that its budget is kept
+        if not isinstance(dataset, str) or dataset != DEFAULT_DATASET:  # who names one believes that its budget is kept
             raise ParameterError(
                 f"dataset needs ledger=, the file that keeps its budget, got {dataset!r} alone; pass both, or omit "
                 "dataset="

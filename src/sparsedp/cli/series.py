@@ -141,7 +141,7 @@ def plot_series(
     """Draw estimates as lines with the bands of their intervals."""
     from ..auditing import check_plot
 
-    check_plot(output)
+    check_plot(output, "output")
     opened = _open(releases, allow_reproducible).between(since, until)
     blocks = [asked.keys for asked in asked_keys(opened.releases[0], keys, file, integer)]
     if not blocks:

@@ -58,7 +58,7 @@ class Counting:
         return cls(**{name: value for name, value in arguments.items() if name in known})
 
     def __post_init__(self) -> None:
-        if self.nulls not in ("refuse", "drop"):
+        if not isinstance(self.nulls, str) or self.nulls not in ("refuse", "drop"):
             raise ParameterError(f"nulls must be 'refuse' or 'drop', got {self.nulls!r}")
         check_flag("signed", self.signed)
         _ = self.contribution, self.reading, self.keys, self.key_types  # computing them checks them

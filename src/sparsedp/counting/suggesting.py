@@ -31,7 +31,7 @@ from ..planning.request import Request
 from ..privacy.events import DECIDES
 from ..privacy.laws import LARGEST_STEP_LOSS, LEAST_RATE, TwoSided, float_up, precise, to_decimal
 from ..privacy.neighbours import HEADROOM
-from ..privacy.numbers import check_epsilon, positive_fraction
+from ..privacy.numbers import check_delta, check_epsilon, positive_fraction
 from ..privacy.randomness import Randomness, fresh_randomness, two_sided
 from .opening import opened, run
 from .request import Counting
@@ -111,6 +111,7 @@ class Spending:
     @classmethod
     def of(cls, epsilon: float, delta: float, share: float = DEFAULT_SHARE) -> Spending:
         """The laws that spend a share of ε, or `ParameterError`."""
+        delta = check_delta(delta)
         if not 0 < positive_fraction("share", share) < 1:
             raise ParameterError(f"share must be in (0, 1), got {share}")
         with precise(ROUND_FLOOR):
@@ -121,7 +122,7 @@ class Spending:
             rates = (users, (whole - users) / SAMPLED_KEYS)
             if min(rates) >= LEAST_RATE:
                 laws = [TwoSided.with_rate(min(rate, LARGEST_STEP_LOSS) * HEADROOM) for rate in rates]
-                made = cls(float(epsilon), float(delta), *laws)
+                made = cls(float(epsilon), delta, *laws)
                 if to_decimal(positive_fraction("epsilon", made.spent)) <= whole:  # else no law has so little loss
                     return made
         raise ParameterError(f"epsilon × share is too small for any noise, got {epsilon} × {share}; use more")

@@ -236,8 +236,11 @@ def _open(path: Path | Address) -> tuple[Container, tuple[Container, ...]]:
         return header, ()
 
     def open_part(at: int) -> Container:
-        with _naming(Path(part_name(at))):
-            part = _read(directory / part_name(at))
+        try:
+            with _naming(Path(part_name(at))):
+                part = _read(directory / part_name(at))
+        except FileNotFoundError:
+            raise FormatError(f"the release is incomplete: {part_name(at)} is missing") from None
         check_description(part, "part")
         if (part.description["part"], part.description["of"]) != (at, len(listed)):
             raise FormatError(f"{part_name(at)} must be part {at} of {len(listed)}")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._util.plotting import Path, finished, new_figure
+from ..errors import ParameterError
+from ..privacy.numbers import check_number
 from .predictions import QUANTILES
 
 if TYPE_CHECKING:
@@ -28,10 +30,27 @@ def values_to_show(plan: Plan, points: int = POINTS) -> list[float]:
     return shown
 
 
+def numbers(values: Sequence[float]) -> list[float]:
+    """The true values that a caller asks for, or `ParameterError`."""
+    try:
+        listed = list(values)
+    except TypeError:
+        raise ParameterError(f"values must be a list of numbers, got {values!r:.250}") from None
+    if not listed:
+        raise ParameterError("values must be at least one number, got none")
+    return [check_number("value", value) for value in listed]
+
+
+def _check_axis(values: Sequence[float]) -> None:
+    if len(set(values)) < 2:
+        raise ParameterError(f"values to plot must be at least two different numbers, got {list(values)}")
+
+
 def of_plan(plan: Plan, path: Path | None, values: Sequence[float] | None) -> Any:
     """The predicted error of a plan against the true value: its mean size, and where errors are."""
     figure, axes = new_figure(7, 4.2)
-    shown = values_to_show(plan) if values is None else [float(value) for value in values]
+    shown = values_to_show(plan) if values is None else numbers(values)
+    _check_axis(shown)
     predicted = [plan.error(value) for value in shown]
     (line,) = axes.plot(shown, [own.mean_absolute for own in predicted], linewidth=2, label="mean absolute error")
     for inner, (words, alpha) in enumerate((("5 % to 95 % of errors", 0.13), ("25 % to 75 % of errors", 0.3))):
@@ -47,6 +66,7 @@ def of_plan(plan: Plan, path: Path | None, values: Sequence[float] | None) -> An
 
 def of_curves(values: Sequence[float], curves: Mapping[str, Sequence[float]], path: Path | None) -> Any:
     """Mean absolute errors against the true value, one line for each name."""
+    _check_axis(values)
     styles = ("-", "--", "-.", ":")
     figure, axes = new_figure(7 if len(curves) <= len(styles) else 9, 4.2)
     for at, (name, curve) in enumerate(curves.items()):

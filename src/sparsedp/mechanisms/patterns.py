@@ -72,7 +72,7 @@ class PatternReader(Reader):
 
     def check(self, estimator: str | None, prior: str | None) -> tuple[str, str]:
         """Balanced answers are not estimates from a posterior, so they have no mean."""
-        if prior is None and estimator not in (None, ESTIMATORS[0]):
+        if prior is None and isinstance(estimator, str) and estimator != ESTIMATORS[0]:
             prior = PRIORS[0]
         chosen, prior = super().check(estimator, prior)
         if prior == BALANCED and chosen != ESTIMATORS[0]:

@@ -91,10 +91,10 @@ class Reader(ABC):
         the mechanism.
         """
         name = self.plan.mechanism
-        if estimator is not None and estimator not in self.estimators:
+        if estimator is not None and not (isinstance(estimator, str) and estimator in self.estimators):
             known = ", ".join(map(repr, self.estimators))
             raise ParameterError(f"estimator of mechanism {name!r} must be one of {known}, got {estimator!r}")
-        if prior is not None and prior not in self.priors:
+        if prior is not None and not (isinstance(prior, str) and prior in self.priors):
             known = ", ".join(map(repr, self.priors))
             raise ParameterError(f"prior of mechanism {name!r} must be one of {known}, got {prior!r}")
         return estimator or self.estimators[0], prior or self.priors[0]

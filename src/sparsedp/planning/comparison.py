@@ -90,7 +90,7 @@ class Comparison:
         if not plans:
             raise ParameterError("there is no mechanism to plot: none is possible for these parameters")
         smallest = min(plans.values(), key=lambda plan: plan.noise_scale_cells)
-        shown = drawing.values_to_show(smallest, self.POINTS) if values is None else [float(own) for own in values]
+        shown = drawing.values_to_show(smallest, self.POINTS) if values is None else drawing.numbers(values)
         curves = {name: [plan.error(value).mean_absolute for value in shown] for name, plan in plans.items()}
         return drawing.of_curves(shown, curves, path)
 

@@ -65,6 +65,6 @@ def error_curves(plan: Plan, values: Sequence[float] | None = None) -> ErrorCurv
         top = plan.problem.upper_cells or math.ceil(60 / plan.problem.rate())
         cells = np.unique(np.linspace(0, top, drawing.POINTS).round())
         values = (cells * float(plan.problem.neighbours.step)).tolist()
-    chosen = tuple(float(value) for value in values)
+    chosen = tuple(drawing.numbers(values))
     errors = {name: tuple(p.error(value).mean_absolute for value in chosen) for name, p in plans.items()}
     return ErrorCurves(chosen, errors)

@@ -63,7 +63,10 @@ class Request:
         return cls(**asked if counts is None else asked | _as_counted(counts, asked))
 
     def __post_init__(self) -> None:
-        if self.noise not in ("auto", *NOISES):
+        if not isinstance(self.mechanism, str):
+            names = ", ".join(MECHANISMS)
+            raise ParameterError(f"there is no mechanism {self.mechanism!r:.250}; choose one of {names}")
+        if not isinstance(self.noise, str) or self.noise not in ("auto", *NOISES):
             raise ParameterError(f"noise must be 'auto', 'geometric' or 'gaussian', got {self.noise!r}")
         check_flag("signed", self.signed)
         check_flag("keep_keys", self.keep_keys)

@@ -17,6 +17,7 @@ from ..errors import InputError, KeyTypeError, ParameterError
 from ..keys.arrow import as_chunked_array, key_kind, nulls_of, rows_of
 from ..keys.hashing import wrong_kind
 from ..keys.kinds import columns_in_words
+from ..releasing.answers import check_confidence
 from ..releasing.published import Floats, Release, load
 
 WANTED = ("estimate", "low", "high")
@@ -87,8 +88,7 @@ class Question:
 
 def questions(release: Release | str | os.PathLike[str], confidence: float) -> tuple[Question, ...]:
     """All that is asked of a release, in the order of `WANTED`."""
-    if not 0 < confidence < 1:
-        raise ParameterError(f"confidence must be in (0, 1), got {confidence}")
+    check_confidence(confidence)
     opened = release if isinstance(release, Release) else load(release)
     return tuple(Question(opened, wanted, confidence) for wanted in WANTED)
 

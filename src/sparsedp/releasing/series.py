@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import InputError, ParameterError
-from ..format.addresses import address_of
+from ..format.addresses import address_of, path_of
 from ..keys.kinds import columns_in_words
 from ..keys.rows import is_one_key, rereadable_keys, take
 from ..mechanisms import notebook
@@ -262,9 +262,9 @@ def series(
             raise ParameterError("labels must not be given beside a mapping, whose keys are the labels")
         labels, sources = list(sources), list(sources.values())
     listed = _listed(sources)
+    if isinstance(labels, (str, bytes)) or not isinstance(labels, (Iterable, type(None))):
+        raise ParameterError(f"labels must be a list of labels, got {labels!r:.250}")
     named = [_dated_label(own) for own in listed] if labels is None else [text_of(label) for label in labels]
-    if isinstance(labels, (str, bytes)):
-        raise ParameterError(f"labels must be a list of labels, got {labels!r}")
     if len(named) != len(listed):
         raise ParameterError(f"labels must be as many as releases ({len(listed)}), got {len(named)}")
     if len(set(named)) < len(named):
@@ -309,6 +309,7 @@ def _listed(sources: Any) -> list[Source]:
                 raise ParameterError(f"a series of remote files must be a list of their addresses, got {address}")
             return [sources]
         pattern = os.fspath(sources)
+        path_of(pattern, "sources")
         if os.path.isdir(pattern) and not (Path(pattern) / "release.sparsedp").exists():
             pattern = os.path.join(glob.escape(pattern), "*.sparsedp")
         found: list[Source] = [pattern]
