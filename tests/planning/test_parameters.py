@@ -79,7 +79,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"alpah": 2.0}, "mechanism 'threshold-alp' has no option 'alpah'; it takes alpha, size_factor"),
     ({"mechanism": "alp", "split": 0.5}, "mechanism 'alp' has no option 'split'; it takes alpha"),
     ({"mechanism": "laplace", "domain": 9, "alpha": 3}, "has no option 'alpha'; it takes no options"),
-    ({"mechanism": "laplace"}, "domain must be at most 2^32, got 18446744073709551616; pass domain="),
+    ({"mechanism": "laplace"}, "domain must be at most 2^32, got none, which is 2^64; pass domain="),
     ({"mechanism": "stability"}, "needs delta > 0, got 0"),
     ({"mechanism": "compact"}, "compact needs a public nonzero= or total="),
     ({"mechanism": "compact", "nonzero": 10**6}, "compact is usable up to 20000 keys, got 1000000"),

@@ -85,3 +85,12 @@ def test_sources_that_name_no_file_are_refused() -> None:
     for wrong in ("", "a\0b", "\ud800"):
         with pytest.raises(ParameterError, match=r"^sources must "):
             sparsedp.series(wrong)
+
+
+def test_one_release_is_not_several() -> None:
+    assert repr(sparsedp.series([RELEASE], labels=["a"])).startswith("<Series of 1 release, a to a, ")
+
+
+def test_a_table_without_columns_says_so() -> None:
+    with pytest.raises(sparsedp.InputError, match=r"there is no column 'page' in the table; it has no columns$"):
+        sparsedp.count(pd.DataFrame(), max_keys_per_user=1, **COUNTED)

@@ -83,6 +83,11 @@ def _past_typer() -> Iterator[None]:
     except typer.BadParameter as error:
         error.message = _with_value(error)
         raise
+    except Exception as error:  # typer does not name its error for an option that there is not
+        context = getattr(error, "ctx", None) if hasattr(error, "possibilities") else None
+        if any(own.name == "keys" for own in getattr(getattr(context, "command", None), "params", ())):
+            error.message += "; write -- before keys that begin with -"  # type: ignore[attr-defined]
+        raise
 
 
 # What pydantic, with which typer reads numbers, says in words of its own.
@@ -232,6 +237,26 @@ def number(text: str | Fraction) -> Fraction:
         raise typer.BadParameter(str(error)) from None
 
 
+def whole(text: str | int) -> int:
+    """A positive whole number, which may be written as others are: 1000 or 1e3."""
+    if isinstance(text, int):  # a default
+        return text
+    try:
+        exact = written_number(text)
+    except ValueError:
+        exact = Fraction(1, 2)
+    if exact.denominator != 1:
+        raise typer.BadParameter(f"must be a whole number, got {text}")
+    if exact < 1:
+        raise typer.BadParameter(f"must be at least 1, got {text}")
+    return int(exact)
+
+
+def whole_number(text: str, *names: str) -> Any:
+    """An option for a positive whole number."""
+    return typer.Option(*names, help=text, parser=whole, metavar="NUMBER")
+
+
 def plain(value: Fraction | None) -> Any:
     """A number as the library takes it: an integer if it is one."""
     if value is None:
@@ -270,7 +295,9 @@ Noise: TypeAlias = Annotated[
 Mechanism: TypeAlias = Annotated[str, _option("The name of a mechanism (see compare), or auto.", "--mechanism")]
 Nonzero: TypeAlias = Annotated[
     Fraction | None,
-    _number("A public bound on the number of keys; without one, a small share of ε estimates it.", "--nonzero"),
+    _number(
+        "A public bound on the number of keys; without one, release estimates it with a small share of ε.", "--nonzero"
+    ),
 ]
 Total: TypeAlias = Annotated[Fraction | None, _number("A public bound on the sum of all counts.", "--total")]
 Upper: TypeAlias = Annotated[Fraction | None, _number("A public bound on one count; larger counts are cut.", "--upper")]

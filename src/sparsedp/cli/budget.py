@@ -205,7 +205,7 @@ def plan_ledger(
         show(vars(outlook))
         return
     like = "" if outlook.mechanism is None else f", like the last one ({outlook.mechanism or 'no mechanism'}),"
-    many = f"{outlook.more:,}" + (" or more" if outlook.more == MOST_PLANNED else "")
+    many = f"{'at least ' if outlook.more == MOST_PLANNED else ''}{outlook.more:,}"
     noun = "release" if outlook.more == 1 else "releases"
     verb = "fits" if outlook.more == 1 else "fit"
     period = f" in {outlook.period}" if outlook.period else ""

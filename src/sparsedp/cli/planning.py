@@ -37,6 +37,7 @@ from .app import (
     number,
     say,
     show,
+    whole_number,
 )
 
 Sensitivity = Annotated[
@@ -48,9 +49,7 @@ Sensitivity = Annotated[
         parser=number,
     ),
 ]
-MaxKeys = Annotated[
-    int | None, typer.Option("--max-keys-per-user", help="A user contributes to at most this many keys.", min=1)
-]
+MaxKeys = Annotated[int | None, whole_number("A user contributes to at most this many keys.", "--max-keys-per-user")]
 MaxPerKey = Annotated[
     Fraction | None,
     typer.Option(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import standard
-from .app import Json, Quiet, app, say, show
+from .app import Json, Quiet, app, say, show, whole_number
 
 if TYPE_CHECKING:
     from ..keys.kinds import KeyColumn
@@ -103,7 +103,7 @@ def _read_keys(release: Release, file: Path | None, integer: bool) -> Iterator[A
 @app.command()
 def top(
     release: File,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="List this many keys.")] = 20,
+    count: Annotated[int, whole_number("List this many keys.", "--count", "-n")] = 20,
     candidates: Annotated[
         Path | None,
         typer.Option("--candidates", "-c", help="Rank the keys of this file, as in lookup --file; - is stdin."),

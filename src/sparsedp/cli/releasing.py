@@ -40,6 +40,7 @@ from .app import (
     plain,
     say,
     show,
+    whole_number,
 )
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def release(
     mechanism: Mechanism = "auto",
     noise: Noise = "auto",
     option: Options = None,
-    parts: Annotated[int, typer.Option("--parts", min=1, help="Write a directory of this many parts.")] = 1,
+    parts: Annotated[int, whole_number("Write a directory of this many parts.", "--parts")] = 1,
     keep_keys: Annotated[
         bool,
         typer.Option("--keep-keys", help="Publish stored keys too, so that top can name them; needs δ > 0."),

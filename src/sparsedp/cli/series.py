@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .app import Json, app, show
+from .app import Json, app, show, whole_number
 from .reading import Confidence, Integer, Keys, Reproducible, asked_keys
 
 if TYPE_CHECKING:
@@ -90,9 +90,7 @@ def sum_series(
     file: Keys = None,
     since: Since = None,
     until: Until = None,
-    window: Annotated[
-        int | None, typer.Option("--window", min=1, help="Sum every window of so many consecutive releases.")
-    ] = None,
+    window: Annotated[int | None, whole_number("Sum every window of so many consecutive releases.", "--window")] = None,
     integer: Integer = False,
     json: Json = False,
     allow_reproducible: Reproducible = False,

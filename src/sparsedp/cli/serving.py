@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import FormatError, reason_of
-from .app import FAILED, WRONG, app, fail, say
+from .app import FAILED, WRONG, app, fail, say, whole_number
 from .reading import Reproducible
 
 
@@ -42,11 +42,11 @@ def serve(
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="Answer to this name of the machine too; repeatable."),
     ] = None,
-    max_body: Annotated[int, typer.Option("--max-body", min=1, help="The most bytes of a request.")] = 64 << 20,
-    max_keys: Annotated[int, typer.Option("--max-keys", min=1, help="The most keys of a request.")] = 1_000_000,
+    max_body: Annotated[int, whole_number("The most bytes of a request.", "--max-body")] = 64 << 20,
+    max_keys: Annotated[int, whole_number("The most keys of a request.", "--max-keys")] = 1_000_000,
     max_seconds: Annotated[float, typer.Option("--max-seconds", min=0.1, help="The most time of a request.")] = 30.0,
     max_requests: Annotated[
-        int, typer.Option("--max-requests", min=1, help="The most requests that are worked on at a time.")
+        int, whole_number("The most requests that are worked on at a time.", "--max-requests")
     ] = 32,
     log_keys: Annotated[
         bool, typer.Option("--log-keys", help="Log queries and keys too; what people ask for may be private.")

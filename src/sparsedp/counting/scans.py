@@ -96,7 +96,7 @@ def check_columns(names: Iterable[str], columns: list[str]) -> None:
     names = list(names)
     for column in columns:
         if column not in names:
-            hint = nearest(names, column) or f"it has {', '.join(map(repr, names))}"
+            hint = nearest(names, column) or f"it has {', '.join(map(repr, names)) or 'no columns'}"
             raise InputError(f"there is no column {column!r} in the table; {hint}")
         if twin := case_twin(column, names):
             raise InputError(

@@ -324,6 +324,7 @@ def predicted_noises(counting: Counting, budget: Spending, asked: Mapping[str, A
     given = {"max_per_key": counting.max_per_key, "step": counting.step, "signed": counting.signed}
     release = {"epsilon": budget.left, "delta": budget.delta, **given, **asked}
     per_key = float(counting.max_per_key)
+    Request(**release | {"epsilon": budget.epsilon, "max_keys_per_user": GRID[0]})  # first the ε that was stated
     return [predicted_noise(Request(max_keys_per_user=bound, **release)) / per_key for bound in GRID]
 
 

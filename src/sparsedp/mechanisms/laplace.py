@@ -43,8 +43,9 @@ class LaplacePlan(Plan):
     def create(cls, problem: Problem) -> LaplacePlan:
         """Spend the whole budget on the noise."""
         if problem.domain > LARGEST_DOMAIN:
+            got = "none, which is 2^64" if problem.hashed else problem.domain
             raise ParameterError(
-                f"laplace stores a counter for every key: domain must be at most 2^32, got {problem.domain}; "
+                f"laplace stores a counter for every key: domain must be at most 2^32, got {got}; "
                 "pass domain= with integer keys, or use another mechanism"
             )
         return cls(problem, TwoSided.with_rate(problem.rate()))

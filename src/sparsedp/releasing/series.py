@@ -196,7 +196,8 @@ class Series:
         return notebook.facts("Series", rows)
 
     def __repr__(self) -> str:
-        return f"<Series of {len(self)} releases, {self._span}, ε = {self.epsilon:.4g} and δ = {self.delta:.3g} in all>"
+        many = "1 release" if len(self) == 1 else f"{len(self)} releases"
+        return f"<Series of {many}, {self._span}, ε = {self.epsilon:.4g} and δ = {self.delta:.3g} in all>"
 
     @property
     def _span(self) -> str:
