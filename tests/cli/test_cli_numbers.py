@@ -10,6 +10,8 @@ import pytest
 import sparsedp
 from command_line import run
 
+RELEASE = ("release", "log.csv", "--key", "url", "-o", "new.sparsedp")
+
 
 @pytest.fixture(autouse=True)
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +51,7 @@ def test_keys_that_begin_with_a_dash_come_after_two(command: tuple[str, ...]) ->
     [
         (("suggest", "log.csv", "--key", "url", "--user", "user", "-e", 1000), "must be at most 30"),
         (("suggest", "log.csv", "--key", "url", "--user", "user", "-e", 1000), "got 1000;"),
+        ((*RELEASE, "--user", "user", "--max-keys-per-user", "auto", "-e", 1000), "got 1000;"),
         (("plan", "--mechanism", "laplace"), "--domain must be at most 2^32, got none, which is 2^64; pass --domain"),
         (("series", "plot", ".", "2", "-o", "p.xyz"), "--output must end in one of "),
         (

@@ -143,9 +143,10 @@ def release(
         asked["max_keys_per_user"] = plain(_keys_per_user(max_keys_per_user))
     # The parameters are checked before the table is read.
     counting = Counting.of(asked)
+    options = {"options": mechanism_options(option)}
     if budget is not None:
         check_user(counting)
-    options = {"options": mechanism_options(option)}
+        Request.of(asked | counting.bounds | options | {"epsilon": budget.epsilon})  # first the ε that was stated
     drafted = draft(Request.of(asked | counting.bounds | options))
     check_room(drafted.ready, output)
     if account is not None and budget is None:

@@ -57,6 +57,8 @@ def test_registering_again_replaces_and_functions_of_spark_stay(spark: Any) -> N
     assert spark.sql("SELECT visits(7)").collect() == [(second[7],)]
     with pytest.raises(ParameterError, match="Spark already has a function 'abs'; pass another name="):
         sparsedp.spark.register(spark, second, "abs")
+    with pytest.raises(ParameterError, match="'visits_low' is one of the release that is registered as 'visits'"):
+        sparsedp.spark.register(spark, second, "visits_low")
     with pytest.raises(ParameterError, match="name must be letters"):
         sparsedp.spark.register(spark, second, "a b")
     with pytest.raises(ParameterError, match="confidence must be in"):
